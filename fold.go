@@ -1,0 +1,234 @@
+package ferry
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// History is everything that counts about one order.
+type History struct {
+	Channel  RecordID
+	ID       RecordID
+	Order    *Order
+	Issuer   WriterID
+	IssuedAt time.Time
+	Records  []Record // counted records whose subject is ID, in any order
+}
+
+// View is what an order needs to know of everything else.
+type View struct {
+	// Depend gives the label and state of another order; known is false when
+	// this machine has not seen it.
+	Depend func(RecordID) (label Label, s State, known bool)
+	Judge  Judge
+}
+
+// Rank orders the claims of one attempt: the smaller wins. It depends on the
+// channel, the order, the attempt and the writer only, so nobody can choose
+// it (channel.md 3.2).
+func Rank(channel, order RecordID, attempt int64, w WriterID) [32]byte {
+	h := sha256.New()
+	h.Write([]byte("ferry-rank-v1"))
+	h.Write(channel[:])
+	h.Write(order[:])
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(attempt))
+	h.Write(n[:])
+	h.Write([]byte(w))
+	return [32]byte(h.Sum(nil))
+}
+
+// Fold computes the task from the set of its records. It is pure, and the
+// order of the records does not matter.
+func Fold(h History, v View) Task {
+	f := fold{h: h, v: v, forgiven: map[RecordID]bool{}}
+	f.t = Task{ID: h.ID, Order: h.Order, Issuer: h.Issuer, IssuedAt: h.IssuedAt}
+	f.sort()
+	f.lift()
+	f.attempts()
+	f.results()
+	f.live()
+	f.stand()
+	f.next()
+	f.state()
+	return f.t
+}
+
+// fold is the working set of one Fold: records by type, each sorted by id.
+type fold struct {
+	h History
+	v View
+	t Task
+
+	claims, starts, runs, stops, handed, verdicts, approves []Record
+	landed, cancels, interrupts, questions, answers         []Record
+
+	forgiven map[RecordID]bool // what a retry lifted
+	kill     bool
+	cancel   bool
+	reason   string   // of the kill, the cancel or the rejection
+	denied   []Record // rejections in force
+}
+
+func (f *fold) sort() {
+	into := map[Type]*[]Record{
+		TypeClaim: &f.claims, TypeStart: &f.starts, TypeRun: &f.runs, TypeStop: &f.stops, TypeResult: &f.handed,
+		TypeVerdict: &f.verdicts, TypeApprove: &f.approves, TypeLanded: &f.landed, TypeCancel: &f.cancels,
+		TypeInterrupt: &f.interrupts, TypeQuestion: &f.questions, TypeAnswer: &f.answers,
+	}
+	seen := map[RecordID]bool{}
+	for _, r := range f.h.Records {
+		if to := into[r.Body.Type()]; to != nil && !seen[r.ID] {
+			seen[r.ID] = true
+			*to = append(*to, r)
+		}
+	}
+	for _, list := range into {
+		slices.SortFunc(*list, func(a, b Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	}
+}
+
+// lift reads cancels, interrupts and answers: what ends the order, pauses it,
+// forgives failures or speaks to its engine.
+func (f *fold) lift() {
+	lifted := map[RecordID]bool{}
+	for _, r := range f.interrupts {
+		b := r.Body.(*Interrupt)
+		switch b.Action {
+		case ActionKill:
+			f.kill, f.reason = true, b.Note
+		case ActionResume:
+			for _, id := range b.Seen {
+				lifted[id] = true
+			}
+		case ActionRetry:
+			f.forgive(b.Seen)
+		}
+	}
+	for _, r := range f.interrupts {
+		if b := r.Body.(*Interrupt); b.Action == ActionPause && !lifted[r.ID] {
+			f.t.Paused = true
+			f.t.Pauses = append(f.t.Pauses, r.ID)
+		}
+	}
+	f.questionsAndAnswers()
+	for _, r := range f.cancels {
+		f.cancel, f.reason = true, r.Body.(*Cancel).Reason
+	}
+}
+
+func (f *fold) questionsAndAnswers() {
+	answered := map[RecordID]string{}
+	best := map[RecordID]Record{}
+	for _, r := range f.answers {
+		b := r.Body.(*Answer)
+		if old, ok := best[b.Question]; !ok || stronger(r, old) {
+			best[b.Question] = r
+			answered[b.Question] = b.Option
+		}
+	}
+	settled := map[string]bool{} // a key is one question, however many machines asked it
+	for _, r := range f.questions {
+		q := r.Body.(*Question)
+		option, ok := answered[r.ID]
+		if !ok {
+			continue
+		}
+		settled[q.Key] = true
+		switch option {
+		case OptionCancel:
+			f.cancel, f.reason = true, "answered: cancel"
+		case OptionRetry:
+			f.forgive(q.Seen)
+		}
+	}
+	for _, r := range f.questions {
+		if q := r.Body.(*Question); !settled[q.Key] {
+			settled[q.Key] = true
+			f.t.Questions = append(f.t.Questions, Open{ID: r.ID, At: r.Time, Question: q})
+		}
+	}
+}
+
+func (f *fold) forgive(ids []RecordID) {
+	for _, id := range ids {
+		f.forgiven[id] = true
+	}
+}
+
+// stronger reports whether verdict, approval or answer a outweighs b: the
+// higher authority, then the later word of one writer, then the smaller id.
+func stronger(a, b Record) bool {
+	if a.Level != b.Level {
+		return a.Level < b.Level
+	}
+	if a.Writer == b.Writer {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Seq, b.Seq)) > 0
+	}
+	return bytes.Compare(a.ID[:], b.ID[:]) < 0
+}
+
+// attempts joins starts with their runs and stops.
+func (f *fold) attempts() {
+	claims := map[RecordID]Record{}
+	for _, r := range f.claims {
+		claims[r.ID] = r
+	}
+	at := map[RecordID]int{}
+	for _, r := range f.starts {
+		b := r.Body.(*Start)
+		c, ok := claims[b.Claim]
+		if !ok || c.Writer != r.Writer || c.Body.(*Claim).Attempt != b.Attempt || b.Attempt < 1 {
+			continue // a start stands on its writer's own claim of the same attempt
+		}
+		at[r.ID] = len(f.t.Attempts)
+		f.t.Attempts = append(f.t.Attempts, Attempt{N: b.Attempt, Holder: r.Writer, Start: r.ID, Begun: b, At: r.Time})
+		f.t.Attempt = max(f.t.Attempt, b.Attempt)
+	}
+	for _, r := range f.runs {
+		b := r.Body.(*Run)
+		if i, ok := at[b.Start]; ok && f.t.Attempts[i].Holder == r.Writer {
+			f.t.Attempts[i].Runs = append(f.t.Attempts[i].Runs, *b)
+		}
+	}
+	for _, r := range f.stops {
+		b := r.Body.(*Stop)
+		if i, ok := at[b.Start]; ok && f.t.Attempts[i].Holder == r.Writer && f.t.Attempts[i].Stop == nil {
+			f.t.Attempts[i].Stop, f.t.Attempts[i].StopID = b, r.ID
+			f.t.Attempts[i].EndedAt = &r.Time
+		}
+	}
+	for i := range f.t.Attempts {
+		slices.SortStableFunc(f.t.Attempts[i].Runs, func(a, b Run) int { return cmp.Compare(a.N, b.N) })
+	}
+	f.t.steersLeft(f.interrupts)
+}
+
+// steersLeft keeps the steers that no run was told of.
+func (t *Task) steersLeft(interrupts []Record) {
+	told := map[RecordID]bool{}
+	for _, a := range t.Attempts {
+		for _, r := range a.Runs {
+			for _, id := range r.Steers {
+				told[id] = true
+			}
+		}
+	}
+	for _, r := range interrupts {
+		if b := r.Body.(*Interrupt); b.Action == ActionSteer && !told[r.ID] {
+			t.Steers = append(t.Steers, Steer{ID: r.ID, Note: b.Note})
+		}
+	}
+}
+
+func (f *fold) less(n int64, w WriterID, id RecordID, m int64, x WriterID, jd RecordID) int {
+	if c := cmp.Compare(n, m); c != 0 {
+		return c
+	}
+	a, b := Rank(f.h.Channel, f.h.ID, n, w), Rank(f.h.Channel, f.h.ID, m, x)
+	return cmp.Or(bytes.Compare(a[:], b[:]), bytes.Compare(id[:], jd[:]))
+}

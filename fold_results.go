@@ -1,0 +1,212 @@
+package ferry
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// results judges every result and finds the verdict that counts for each.
+func (f *fold) results() {
+	at := map[RecordID]int{}
+	for i, a := range f.t.Attempts {
+		at[a.Start] = i
+	}
+	for _, r := range f.handed {
+		b := r.Body.(*Result)
+		i, ok := at[b.Start]
+		if !ok || f.t.Attempts[i].Holder != r.Writer || f.t.Attempts[i].N != b.Attempt || !f.t.Attempts[i].Result.IsZero() {
+			continue // a result stands on its writer's own start, one for each
+		}
+		f.t.Attempts[i].Result, f.t.Attempts[i].EndedAt = r.ID, &r.Time
+		f.t.Results = append(f.t.Results, Outturn{
+			ID: r.ID, Writer: r.Writer, At: r.Time, Result: b, Evidence: f.v.Judge(f.h.Order, b),
+		})
+	}
+	slices.SortFunc(f.t.Results, func(a, b Outturn) int {
+		return f.less(a.Result.Attempt, a.Writer, a.ID, b.Result.Attempt, b.Writer, b.ID)
+	})
+	slices.SortFunc(f.t.Attempts, func(a, b Attempt) int {
+		return f.less(a.N, a.Holder, a.Start, b.N, b.Holder, b.Start)
+	})
+	f.t.Revision = int64(len(f.t.Results))
+	for i := range f.t.Results {
+		f.verdict(&f.t.Results[i])
+	}
+	f.rejections()
+}
+
+// verdict finds the decision on one result. Nobody judges its own work, and a
+// refuted result cannot be kept.
+func (f *fold) verdict(o *Outturn) {
+	var best *Record
+	for i, r := range f.verdicts {
+		b := r.Body.(*Verdict)
+		if b.Result != o.ID || r.Writer == o.Writer || b.Decision == DecisionKeep && o.Evidence.Status == EvidenceRefuted {
+			continue
+		}
+		if b.Decision == DecisionReject && f.forgiven[r.ID] {
+			continue
+		}
+		o.Verdicts = append(o.Verdicts, Review{ID: r.ID, Writer: r.Writer, At: r.Time, Decision: b.Decision, Notes: b.Notes})
+		if best == nil || stronger(r, *best) {
+			best = &f.verdicts[i]
+		}
+	}
+	if best != nil {
+		o.Decision, o.Verdict = best.Body.(*Verdict).Decision, best.ID
+	}
+}
+
+// rejections collects the masters' refusals of the order that no retry lifted.
+func (f *fold) rejections() {
+	for _, r := range f.verdicts {
+		b := r.Body.(*Verdict)
+		if b.Decision == DecisionReject && r.Level == LevelMaster && !f.forgiven[r.ID] {
+			f.denied = append(f.denied, r)
+			f.reason = b.Notes
+		}
+	}
+}
+
+// live finds the holder: the live start of the highest attempt with the
+// smallest rank, else the first live claim of the next attempt.
+func (f *fold) live() {
+	for i := range f.t.Attempts {
+		a := &f.t.Attempts[i]
+		if a.Stop != nil || !a.Result.IsZero() {
+			continue
+		}
+		if a.N < f.t.Attempt || !f.t.Live.IsZero() {
+			a.Fenced = true
+			continue
+		}
+		f.t.Live, f.t.Holder = a.Start, a.Holder
+	}
+	if !f.t.Live.IsZero() {
+		return
+	}
+	given := map[RecordID]WriterID{} // claims that their own writer gave back
+	for _, r := range f.stops {
+		given[r.Body.(*Stop).Claim] = r.Writer
+	}
+	var best *Record
+	for i, r := range f.claims {
+		b := r.Body.(*Claim)
+		if b.Attempt != f.t.Attempt+1 || given[r.ID] == r.Writer {
+			continue
+		}
+		if best == nil || f.less(b.Attempt, r.Writer, r.ID, b.Attempt, best.Writer, best.ID) < 0 {
+			best = &f.claims[i]
+		}
+	}
+	if best != nil {
+		f.t.LiveClaim, f.t.Holder = best.ID, best.Writer
+	}
+}
+
+// stand picks the result that counts, the approval on it, the landing, and
+// counts the failures.
+func (f *fold) stand() {
+	for i := range f.t.Results {
+		if o := &f.t.Results[i]; o.Stands() {
+			f.t.Standing = o.ID
+			break
+		}
+	}
+	for _, r := range f.approves {
+		b := r.Body.(*Approve)
+		o := f.t.StandingResult()
+		if o != nil && b.Result == o.ID && r.Writer != o.Writer && (b.Commit == "" || b.Commit == o.Result.Commit) && f.t.Approve.IsZero() {
+			f.t.Approve = r.ID
+		}
+	}
+	for _, r := range f.landed {
+		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b) {
+			f.t.Landed, f.t.LandedID = b, r.ID
+		}
+	}
+	for _, a := range f.t.Attempts {
+		if a.Stop != nil && a.Stop.Reason.Counts() {
+			f.failure(a.StopID)
+		}
+	}
+	for _, o := range f.t.Results {
+		if o.Evidence.Status == EvidenceRefuted {
+			f.failure(o.ID)
+		}
+	}
+}
+
+// landable reports whether a landing names a result of this order that was
+// not refuted: a refuted one cannot land, whoever says it did.
+func (f *fold) landable(b *Landed) bool {
+	return slices.ContainsFunc(f.t.Results, func(o Outturn) bool {
+		return o.ID == b.Result && o.Evidence.Status != EvidenceRefuted
+	})
+}
+
+func (f *fold) failure(id RecordID) {
+	if !f.forgiven[id] {
+		f.t.Failures++
+		f.t.Next.Failed = append(f.t.Next.Failed, id)
+	}
+}
+
+// next describes the attempt that would follow.
+func (f *fold) next() {
+	n := &f.t.Next
+	n.Attempt, n.From = f.t.Attempt+1, f.h.Order.Base
+	for _, r := range f.denied {
+		n.Failed = append(n.Failed, r.ID)
+	}
+	slices.SortFunc(n.Failed, func(a, b RecordID) int { return bytes.Compare(a[:], b[:]) })
+	for _, a := range f.t.Attempts {
+		for _, r := range a.Runs {
+			n.From = later(n.From, r.Commit)
+		}
+		if a.Stop != nil {
+			n.From = later(n.From, a.Stop.Commit)
+		}
+		for _, o := range f.t.Results {
+			if o.ID == a.Result {
+				n.From = later(n.From, o.Result.Commit)
+			}
+		}
+	}
+	last := f.t.LatestResult()
+	if last == nil || last.ID == f.t.Standing {
+		return
+	}
+	if last.Decision == DecisionChanges {
+		n.Prefer = last.Writer
+		for _, v := range last.Verdicts {
+			if v.Decision == DecisionChanges && strings.TrimSpace(v.Notes) != "" {
+				n.Notes = append(n.Notes, v.Notes)
+			}
+		}
+	}
+	if last.Evidence.Status == EvidenceRefuted {
+		n.Notes = append(n.Notes, refutation(last)...)
+	}
+}
+
+// refutation puts a refuted result into words for the next attempt: the
+// reasons, and the end of the output of the checks that failed.
+func refutation(o *Outturn) []string {
+	notes := slices.Clone(o.Evidence.Reasons)
+	for _, c := range o.Result.Checks {
+		if c.Exit != 0 {
+			notes = append(notes, fmt.Sprintf("the check `%s` ended with %d and printed last:\n%s", c.Command, c.Exit, c.Tail))
+		}
+	}
+	return notes
+}
+
+func later(have, found Commit) Commit {
+	if found == "" {
+		return have
+	}
+	return found
+}

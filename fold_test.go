@@ -1,0 +1,280 @@
+package ferry_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ferry-fleet/ferry"
+)
+
+const (
+	master = ferry.WriterID("mastermastermastermasterma")
+	wisp   = ferry.WriterID("wispwispwispwispwispwispwi")
+	gale   = ferry.WriterID("galegalegalegalegalegalega")
+	critic = ferry.WriterID("criticcriticcriticcriticcr")
+)
+
+// story builds the records of one order: each step adds one record and says
+// its name, so that later steps can refer to it.
+type story struct {
+	order ferry.Order
+	recs  []ferry.Record
+	names map[string]ferry.RecordID
+	seq   map[ferry.WriterID]uint64
+}
+
+func id(name string) ferry.RecordID { return sha256.Sum256([]byte(name)) }
+
+func newStory(order ferry.Order) *story {
+	order.Label, order.Text, order.Base = "t-first", "do it", commit("base")
+	return &story{order: order, names: map[string]ferry.RecordID{}, seq: map[ferry.WriterID]uint64{}}
+}
+
+func commit(name string) ferry.Commit { return ferry.Commit(id(name).String()[:40]) }
+
+func (s *story) add(name string, w ferry.WriterID, b ferry.Body) *story {
+	level := ferry.LevelGrant
+	if w == master {
+		level = ferry.LevelMaster
+	}
+	s.seq[w]++
+	s.names[name] = id(name)
+	s.recs = append(s.recs, ferry.Record{
+		ID: id(name), Writer: w, Epoch: 1, Seq: s.seq[w], Level: level, Body: b,
+		Time: time.Date(2026, 11, 30, 12, 0, len(s.recs), 0, time.UTC),
+	})
+	return s
+}
+
+func (s *story) claim(w ferry.WriterID, n int64) *story {
+	return s.add(fmt.Sprintf("claim%d-%s", n, w[:4]), w, &ferry.Claim{Order: id("order"), Attempt: n})
+}
+
+func (s *story) start(w ferry.WriterID, n int64) *story {
+	s.claim(w, n)
+	return s.add(fmt.Sprintf("start%d-%s", n, w[:4]), w, &ferry.Start{
+		Order: id("order"), Attempt: n, Claim: id(fmt.Sprintf("claim%d-%s", n, w[:4])), From: s.order.Base,
+	})
+}
+
+func (s *story) stop(w ferry.WriterID, n int64, why ferry.StopReason) *story {
+	return s.add(fmt.Sprintf("stop%d-%s", n, w[:4]), w, &ferry.Stop{
+		Order: id("order"), Start: id(fmt.Sprintf("start%d-%s", n, w[:4])), Claim: id(fmt.Sprintf("claim%d-%s", n, w[:4])),
+		Reason: why, Note: "it " + string(why), Commit: commit(fmt.Sprintf("left%d", n)),
+	})
+}
+
+// result hands in attempt n; summary "refute" makes the judge of these tests
+// refute it.
+func (s *story) result(w ferry.WriterID, n int64, summary string) *story {
+	name := fmt.Sprintf("result%d-%s", n, w[:4])
+	return s.add(name, w, &ferry.Result{
+		Order: id("order"), Attempt: n, Start: id(fmt.Sprintf("start%d-%s", n, w[:4])), Summary: summary, Commit: commit(name),
+	})
+}
+
+func (s *story) work(w ferry.WriterID, n int64, summary string) *story {
+	return s.start(w, n).result(w, n, summary)
+}
+
+func (s *story) verdict(name string, w ferry.WriterID, result string, d ferry.Decision) *story {
+	v := &ferry.Verdict{Order: id("order"), Decision: d, Notes: "notes of " + name}
+	if result != "" {
+		v.Result = id(result)
+	}
+	return s.add(name, w, v)
+}
+
+func (s *story) approve(w ferry.WriterID, result string) *story {
+	return s.add("approve", w, &ferry.Approve{Order: id("order"), Result: id(result), Commit: commit(result)})
+}
+
+func (s *story) land(result string) *story {
+	return s.add("landed", master, &ferry.Landed{Order: id("order"), Result: id(result), Target: "main", Commit: commit("landed")})
+}
+
+func (s *story) interrupt(name string, a ferry.Action, seen ...string) *story {
+	b := &ferry.Interrupt{Order: id("order"), Action: a, Note: "note of " + name}
+	for _, n := range seen {
+		b.Seen = append(b.Seen, id(n))
+	}
+	return s.add(name, master, b)
+}
+
+func (s *story) ask(name, key string, seen ...string) *story {
+	q := &ferry.Question{Order: id("order"), Key: key, Text: "and now?", Options: []ferry.Option{{Name: "retry"}, {Name: "cancel"}}}
+	for _, n := range seen {
+		q.Seen = append(q.Seen, id(n))
+	}
+	return s.add(name, wisp, q)
+}
+
+func (s *story) answer(question, option string) *story {
+	return s.add("answer-"+question, master, &ferry.Answer{Order: id("order"), Question: id(question), Option: option})
+}
+
+func (s *story) fold(deps map[ferry.RecordID]ferry.State) ferry.Task {
+	return fold(s, s.recs, deps)
+}
+
+func fold(s *story, recs []ferry.Record, deps map[ferry.RecordID]ferry.State) ferry.Task {
+	return ferry.Fold(
+		ferry.History{Channel: id("channel"), ID: id("order"), Order: &s.order, Issuer: master, Records: recs},
+		ferry.View{
+			Depend: func(r ferry.RecordID) (ferry.Label, ferry.State, bool) {
+				st, ok := deps[r]
+				return "t-dep", st, ok
+			},
+			Judge: func(_ *ferry.Order, r *ferry.Result) ferry.Evidence {
+				if r.Summary == "refute" {
+					return ferry.Evidence{Status: ferry.EvidenceRefuted, Reasons: []string{"a check failed"}}
+				}
+				return ferry.Evidence{Status: ferry.EvidenceVerified}
+			},
+		})
+}
+
+var (
+	review = ferry.Order{NeedsReview: true}
+	both   = ferry.Order{NeedsReview: true, NeedsApproval: true}
+	plain  = ferry.Order{}
+)
+
+// TestStates is the table of docs/task-states.md.
+func TestStates(t *testing.T) {
+	tests := []struct {
+		name  string
+		story *story
+		want  ferry.State
+		hold  string // a part of it
+		claim bool   // a worker may take it now
+	}{
+		{"nothing yet", newStory(plain), ferry.StateOpen, "", true},
+		{"addressed", newStory(ferry.Order{To: "wisp"}), ferry.StateOffered, "", true},
+		{"claimed", newStory(plain).claim(wisp, 1), ferry.StateClaimed, "", false},
+		{"running", newStory(plain).start(wisp, 1), ferry.StateRunning, "", false},
+		{"running and paused", newStory(plain).start(wisp, 1).interrupt("p", ferry.ActionPause), ferry.StateRunning, "paused", false},
+		{"resumed", newStory(plain).start(wisp, 1).interrupt("p", ferry.ActionPause).interrupt("r", ferry.ActionResume, "p"), ferry.StateRunning, "", false},
+		{"paused before anybody took it", newStory(plain).interrupt("p", ferry.ActionPause), ferry.StateBlocked, "paused", false},
+		{"a resume that names another pause", newStory(plain).interrupt("p", ferry.ActionPause).interrupt("r", ferry.ActionResume, "q"), ferry.StateBlocked, "paused", false},
+		{"claim given back", newStory(plain).claim(wisp, 1).add("s", wisp, &ferry.Stop{Order: id("order"), Claim: id("claim1-wisp"), Reason: ferry.StopReleased}), ferry.StateOpen, "", true},
+		{"claim 'given back' by another", newStory(plain).claim(wisp, 1).add("s", gale, &ferry.Stop{Order: id("order"), Claim: id("claim1-wisp"), Reason: ferry.StopReleased}), ferry.StateClaimed, "", false},
+		{"a start on another's claim", newStory(plain).claim(wisp, 1).add("st", gale, &ferry.Start{Order: id("order"), Attempt: 1, Claim: id("claim1-wisp")}), ferry.StateClaimed, "", false},
+		{"a stop by another", newStory(plain).start(wisp, 1).add("s", gale, &ferry.Stop{Order: id("order"), Start: id("start1-wisp"), Reason: ferry.StopFailed}), ferry.StateRunning, "", false},
+		{"engine fault", newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFault), ferry.StateOpen, "", true},
+		{"failed once", newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFailed), ferry.StateOpen, "", true},
+		{"faults never use up attempts", newStory(ferry.Order{MaxAttempts: 1}).start(wisp, 1).stop(wisp, 1, ferry.StopFault).start(wisp, 2).stop(wisp, 2, ferry.StopOrphan), ferry.StateOpen, "", true},
+		{"attempts used up", newStory(ferry.Order{MaxAttempts: 1}).start(wisp, 1).stop(wisp, 1, ferry.StopFailed), ferry.StateFailed, "1 of 1 attempts are used up (last: it failed); `ferry channel retry t-first`", false},
+		{"retried", newStory(ferry.Order{MaxAttempts: 1}).start(wisp, 1).stop(wisp, 1, ferry.StopFailed).interrupt("r", ferry.ActionRetry, "stop1-wisp"), ferry.StateOpen, "", true},
+		{"addressed, failed once", newStory(ferry.Order{To: "wisp"}).start(wisp, 1).stop(wisp, 1, ferry.StopFailed), ferry.StateOpen, "", true},
+		{"done", newStory(plain).work(wisp, 1, ""), ferry.StateDone, "", false},
+		{"awaiting review", newStory(review).work(wisp, 1, ""), ferry.StateAwaitingReview, "waits for a review", false},
+		{"awaiting approval only", newStory(ferry.Order{NeedsApproval: true}).work(wisp, 1, ""), ferry.StateAwaitingReview, "waits for a review", false},
+		{"accepted", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionKeep), ferry.StateAccepted, "", false},
+		{"accepted, approval asked", newStory(both).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionKeep), ferry.StateAccepted, "waits for the master", false},
+		{"approved", newStory(both).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionKeep).approve(master, "result1-wisp"), ferry.StateApproved, "", false},
+		{"accepted by its own author", newStory(review).work(wisp, 1, "").verdict("v", wisp, "result1-wisp", ferry.DecisionKeep), ferry.StateAwaitingReview, "", false},
+		{"approved by its own author", newStory(both).work(wisp, 1, "").approve(wisp, "result1-wisp"), ferry.StateAwaitingReview, "", false},
+		{"sent back", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges), ferry.StateChangesRequested, "", true},
+		{"sent back, addressed", newStory(ferry.Order{To: "wisp"}).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges), ferry.StateChangesRequested, "", true},
+		{"accepted, then sent back by the same", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionKeep).verdict("w", master, "result1-wisp", ferry.DecisionChanges), ferry.StateChangesRequested, "", true},
+		{"a reviewer keeps, the master sends back", newStory(review).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionKeep).verdict("w", master, "result1-wisp", ferry.DecisionChanges), ferry.StateChangesRequested, "", true},
+		{"running again after a send-back", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges).start(wisp, 2), ferry.StateRunning, "", false},
+		{"second revision", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges).work(wisp, 2, ""), ferry.StateAwaitingReview, "", false},
+		{"refuted", newStory(plain).work(wisp, 1, "refute"), ferry.StateRefuted, "", true},
+		{"refuted, then accepted all the same", newStory(review).work(wisp, 1, "refute").verdict("v", master, "result1-wisp", ferry.DecisionKeep), ferry.StateRefuted, "", true},
+		{"refuted, then 'landed' all the same", newStory(plain).work(wisp, 1, "refute").land("result1-wisp"), ferry.StateRefuted, "", true},
+		{"refuted, next attempt failed", newStory(plain).work(wisp, 1, "refute").start(wisp, 2).stop(wisp, 2, ferry.StopFault), ferry.StateOpen, "", true},
+		{"refuted until used up", newStory(ferry.Order{MaxAttempts: 2}).work(wisp, 1, "refute").work(wisp, 2, "refute"), ferry.StateFailed, "2 of 2 attempts are used up (last: a check failed)", false},
+		{"denied", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionReject), ferry.StateFailed, "denied: notes of v", false},
+		{"denied before anybody took it", newStory(plain).verdict("v", master, "", ferry.DecisionReject), ferry.StateFailed, "denied", false},
+		{"denied, then retried", newStory(plain).verdict("v", master, "", ferry.DecisionReject).interrupt("r", ferry.ActionRetry, "v"), ferry.StateOpen, "", true},
+		{"'denied' by a reviewer", newStory(plain).verdict("v", critic, "", ferry.DecisionReject), ferry.StateOpen, "", true},
+		{"cancelled while running", newStory(plain).start(wisp, 1).add("c", master, &ferry.Cancel{Order: id("order"), Reason: "not needed"}), ferry.StateCancelled, "not needed", false},
+		{"killed", newStory(plain).start(wisp, 1).interrupt("k", ferry.ActionKill), ferry.StateKilled, "note of k", false},
+		{"a retry does not undo a kill", newStory(plain).start(wisp, 1).interrupt("k", ferry.ActionKill).interrupt("r", ferry.ActionRetry, "k"), ferry.StateKilled, "", false},
+		{"landed", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionKeep).land("result1-wisp"), ferry.StateLanded, "", false},
+		{"landed, then killed", newStory(plain).work(wisp, 1, "").land("result1-wisp").interrupt("k", ferry.ActionKill), ferry.StateLanded, "", false},
+		{"a result that never started", newStory(plain).result(wisp, 1, ""), ferry.StateOpen, "", true},
+		{"a result on another's start", newStory(plain).start(wisp, 1).add("x", gale, &ferry.Result{Order: id("order"), Attempt: 1, Start: id("start1-wisp")}), ferry.StateRunning, "", false},
+		{"a question is open", newStory(plain).ask("q", "no-progress"), ferry.StateBlocked, "and now?", false},
+		{"the question was answered: retry", newStory(ferry.Order{MaxAttempts: 1}).work(wisp, 1, "refute").ask("q", "no-progress", "result1-wisp").answer("q", "retry"), ferry.StateRefuted, "", true},
+		{"the question was answered: cancel", newStory(plain).ask("q", "no-progress").answer("q", "cancel"), ferry.StateCancelled, "answered: cancel", false},
+		{"two started one attempt", newStory(plain).start(wisp, 1).start(gale, 1), ferry.StateRunning, "", false},
+		{"a result beats a later start", newStory(plain).work(wisp, 1, "").start(gale, 2), ferry.StateDone, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.story.fold(nil)
+			if got.State != tt.want {
+				t.Errorf("state = %s (%s), want %s", got.State, got.Hold, tt.want)
+			}
+			if !strings.Contains(got.Hold, tt.hold) {
+				t.Errorf("hold = %q, want a part %q", got.Hold, tt.hold)
+			}
+			if got.Next.Claimable != tt.claim {
+				t.Errorf("claimable = %v, want %v (state %s, hold %q)", got.Next.Claimable, tt.claim, got.State, got.Hold)
+			}
+		})
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	dep := id("dep")
+	order := ferry.Order{DependsOn: []ferry.RecordID{dep}}
+	for _, s := range ferry.States() {
+		got := newStory(order).fold(map[ferry.RecordID]ferry.State{dep: s})
+		if want := s.MeetsDependency(); got.Next.Claimable != want {
+			t.Errorf("dependency %s: claimable = %v, want %v (%s)", s, got.Next.Claimable, want, got.Hold)
+		}
+		if !s.MeetsDependency() && !strings.Contains(got.Hold, "t-dep") {
+			t.Errorf("dependency %s: hold %q does not name it", s, got.Hold)
+		}
+	}
+	got := newStory(order).fold(nil)
+	if got.State != ferry.StateBlocked || !strings.Contains(got.Hold, "has not arrived") {
+		t.Errorf("unknown dependency: %s, %q", got.State, got.Hold)
+	}
+}
+
+func TestNextAttempt(t *testing.T) {
+	s := newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges)
+	got := s.fold(nil).Next
+	want := ferry.Next{Claimable: true, Attempt: 2, From: commit("result1-wisp"), Notes: []string{"notes of v"}, Prefer: wisp}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("after a send-back (-want +got):\n%s", d)
+	}
+	s = newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFailed)
+	if got := s.fold(nil).Next; got.From != commit("left1") || got.Attempt != 2 {
+		t.Errorf("after a failure: %+v, want attempt 2 from what was left", got)
+	}
+	s = newStory(plain).work(wisp, 1, "refute")
+	if got := s.fold(nil).Next; len(got.Notes) == 0 || got.Notes[0] != "a check failed" {
+		t.Errorf("after a refutation: notes %q", got.Notes)
+	}
+}
+
+// TestFoldIgnoresArrival delivers the records of every story in random order
+// and with repeats: the task must not change.
+func TestFoldIgnoresArrival(t *testing.T) {
+	s := newStory(both).start(wisp, 1).start(gale, 1).stop(gale, 1, ferry.StopFailed).result(wisp, 1, "refute").
+		start(gale, 2).result(gale, 2, "").verdict("v", critic, "result2-gale", ferry.DecisionKeep).
+		verdict("w", master, "result2-gale", ferry.DecisionChanges).interrupt("p", ferry.ActionPause).
+		interrupt("r", ferry.ActionResume, "p").interrupt("st", ferry.ActionSteer).ask("q1", "k").ask("q2", "k").
+		answer("q1", "keep").claim(wisp, 3).claim(gale, 3).approve(master, "result2-gale")
+	want := s.fold(nil)
+	rapid.Check(t, func(t *rapid.T) {
+		recs := rapid.Permutation(s.recs).Draw(t, "order")
+		again := rapid.SliceOfN(rapid.SampledFrom(s.recs), 0, 5).Draw(t, "repeated")
+		if d := cmp.Diff(want, fold(s, slices.Concat(recs, again), nil)); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}
