@@ -138,6 +138,9 @@ func (f *fold) questionsAndAnswers() {
 		if !ok {
 			continue
 		}
+		if !settled[q.Key] {
+			f.t.Answered = append(f.t.Answered, q.Key)
+		}
 		settled[q.Key] = true
 		switch option {
 		case OptionCancel:
@@ -146,6 +149,7 @@ func (f *fold) questionsAndAnswers() {
 			f.forgive(q.Seen)
 		}
 	}
+	slices.Sort(f.t.Answered)
 	for _, r := range f.questions {
 		if q := r.Body.(*Question); !settled[q.Key] {
 			settled[q.Key] = true

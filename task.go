@@ -73,6 +73,7 @@ type Task struct {
 	Pauses    []RecordID `json:"pauses,omitempty"` // pauses that are not lifted
 	Steers    []Steer    `json:"steers,omitempty"` // notes that no run has been told of
 	Questions []Open     `json:"questions,omitempty"`
+	Answered  []string   `json:"answered,omitempty"` // keys of the questions that were answered
 
 	Next Next `json:"next"`
 }

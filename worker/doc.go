@@ -1,0 +1,30 @@
+// Package worker does orders on this machine.
+//
+// It owns the loop of one agent in one project: it reads the channel, decides
+// with the pure function Plan what to do next and why not, and acts:
+//
+//	Snapshot → Plan → begin | cancel | freeze | thaw | steer | recover | release | ask | hold
+//
+// One goroutine owns the state (Run). An attempt is a goroutine of its own: it
+// makes the tree, runs the engine in the box, snapshots what was left, runs the
+// checks, and sends one value back, which Run turns into records. A pass never
+// waits for an engine.
+//
+// It promises: an engine runs only between a durable start and a stop or
+// result of the same attempt; nothing is deleted before its commits are
+// reachable from a ref; after any end of the process the next start of the
+// worker finds what was left in the run directories, kills what survived, keeps
+// the work and closes the attempt; every order that is not begun has a reason
+// in the status file.
+//
+// It never opens the operator's key, never judges its own work, and never
+// believes what an engine says about it.
+//
+// A run directory:
+//
+//	<runs>/<run>/run.json     the journal: what this run is and how far it came
+//	<runs>/<run>/output.log   what the engine printed, bounded and redacted
+//	<runs>/<run>/in/          the prompt and the attachments, read-only in the box
+//	<runs>/<run>/work/        the engine's tree (gone when the run is retired)
+//	<runs>/<run>/repo.git/    its private repository (gone with it)
+package worker
