@@ -1,0 +1,175 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+)
+
+// Kind says how an engine is reached.
+type Kind string
+
+// KindCLI is a command that takes a prompt.
+const KindCLI Kind = "cli"
+
+// Config is one engine of an agent, as agent.toml and credentials.json say it.
+type Config struct {
+	Name    ferry.EngineName
+	Kind    Kind
+	Command string   // a name on PATH or an absolute path
+	Args    []string // with placeholders; empty means those of the command's contract
+	Model   string
+	BaseURL string
+	Effort  string
+	Env     map[string]string // set for the engine as it is
+	Pass    []string          // names let through from the worker's environment
+	// Credentials are set for the engine and never shown.
+	Credentials map[string]string
+	// Bypass allows the contract's approval bypass inside a box.
+	Bypass  bool
+	Timeout time.Duration
+	Stall   time.Duration
+}
+
+// secretNames is what marks a variable as secret by its name alone.
+var secretNames = []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSPHRASE", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"}
+
+// SecretName reports whether a variable of this name is taken for a secret.
+func SecretName(name string) bool {
+	up := strings.ToUpper(name)
+	return slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(up, s) })
+}
+
+// Placeholders are what args may hold; each is replaced once per occurrence.
+var Placeholders = []string{"{prompt}", "{prompt_file}", "{model}", "{base_url}", "{effort}"}
+
+var placeholder = regexp.MustCompile(`\{[a-z][a-z0-9_]*\}`)
+
+// minSecret is the length from which an argument equal to a credential is taken
+// for the credential; shorter values are too likely an ordinary word.
+const minSecret = 6
+
+// Check reports what is wrong with c and what to write instead. It looks at
+// values alone: whether the command exists is for Resolve.
+func (c Config) Check() error {
+	if err := c.check(); err != nil {
+		return fmt.Errorf("engine %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+func (c Config) check() error {
+	if _, err := ferry.ParseEngineName(string(c.Name)); err != nil {
+		return err
+	}
+	if c.Kind != KindCLI {
+		return fmt.Errorf("kind %q is unknown: use %q", c.Kind, KindCLI)
+	}
+	if c.Command == "" {
+		return errors.New(`command is empty: name the agent CLI, for example command = "codex"`)
+	}
+	if strings.Contains(c.Command, "/") && !filepath.IsAbs(c.Command) {
+		return fmt.Errorf("command %q is a relative path: write a name on PATH or an absolute path", c.Command)
+	}
+	if c.Timeout < 0 || c.Stall < 0 {
+		return errors.New("timeout and stall cannot be negative")
+	}
+	if err := c.checkArgs(); err != nil {
+		return err
+	}
+	return c.checkEnv()
+}
+
+func (c Config) checkArgs() error {
+	args := c.Args
+	if len(args) == 0 {
+		args = ContractOf(c.Command).Args
+	}
+	prompt := false
+	for _, a := range args {
+		if strings.ContainsRune(a, 0) {
+			return errors.New("an argument holds a NUL byte")
+		}
+		for _, p := range placeholder.FindAllString(a, -1) {
+			prompt = prompt || p == "{prompt}" || p == "{prompt_file}"
+		}
+		for name, v := range c.secrets() {
+			if len(v) >= minSecret && strings.Contains(a, v) {
+				return fmt.Errorf("args hold the value of %s: every process on the machine can read a command line; the engine gets the value as the variable %s", name, name)
+			}
+		}
+		if err := c.checkFilled(a); err != nil {
+			return err
+		}
+	}
+	if !prompt {
+		return errors.New("args hold neither {prompt} nor {prompt_file}: the engine would never see the order")
+	}
+	return nil
+}
+
+// checkFilled reports a placeholder that this engine has no value for.
+func (c Config) checkFilled(arg string) error {
+	for name, value := range map[string]string{"model": c.Model, "base_url": c.BaseURL, "effort": c.Effort} {
+		if value == "" && strings.Contains(arg, "{"+name+"}") {
+			return fmt.Errorf("args hold {%s} but %s is not set", name, name)
+		}
+	}
+	return nil
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c Config) checkEnv() error {
+	for _, m := range []map[string]string{c.Env, c.Credentials} {
+		for name, value := range m {
+			if !envName.MatchString(name) {
+				return fmt.Errorf("%q is no name of an environment variable", name)
+			}
+			if strings.ContainsRune(value, 0) {
+				return fmt.Errorf("the value of %s holds a NUL byte", name)
+			}
+		}
+	}
+	for _, name := range c.Pass {
+		if !envName.MatchString(name) {
+			return fmt.Errorf("%q is no name of an environment variable", name)
+		}
+		if SecretName(name) {
+			return fmt.Errorf("%s looks like a secret and is not passed through: put it in .ferry/credentials.json", name)
+		}
+	}
+	return nil
+}
+
+// secrets gives the values that must never be shown, by variable.
+func (c Config) secrets() map[string]string {
+	out := make(map[string]string, len(c.Credentials))
+	for k, v := range c.Env {
+		if SecretName(k) {
+			out[k] = v
+		}
+	}
+	for k, v := range c.Credentials {
+		out[k] = v
+	}
+	return out
+}
+
+// Secrets returns the values that a redactor must know before the engine runs.
+func (c Config) Secrets() []string {
+	var out []string
+	for _, v := range c.secrets() {
+		if v != "" {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,281 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/process"
+	"github.com/ferry-fleet/ferry/internal/redact"
+)
+
+// Control is what a person does to a run while it lasts. To end it, end the
+// context.
+type Control string
+
+// The controls. Freeze and Thaw stop and continue the whole tree with its clocks.
+const (
+	Freeze Control = "freeze"
+	Thaw   Control = "thaw"
+)
+
+// Request is one prompt for one engine in one place.
+type Request struct {
+	Engine   Config
+	Contract Contract
+	Prompt   string
+	// PromptDir is an empty private directory of this run for the prompt file. It
+	// is shown to the engine read-only, at the same path.
+	PromptDir string
+	// Box is the place: tree, binds, level, net, login, limits. The engine's own
+	// package and the environment are added here.
+	Box     box.Spec
+	Environ []string         // of the worker; what passes is for Environ to say
+	Redact  *redact.Redactor // knows the engine's secrets
+	Log     io.Writer        // gets the log while the run lasts; nil for none
+	Started func(pid int, mark uint64)
+	Control <-chan Control
+	// The clocks, where they are not those of the engine; 0 takes the engine's.
+	Timeout time.Duration
+	Stall   time.Duration
+}
+
+// Reply is what became of a run. Everything in it is bounded and redacted.
+type Reply struct {
+	Text     string
+	Usage    ferry.Usage
+	Exit     int // -1 when a signal ended it
+	Ended    Ended
+	Fault    *Fault
+	Denied   []string
+	Tail     string // the end of the log
+	Started  time.Time
+	Duration time.Duration
+	OOM      bool
+	// Err is why the run did not start, why something of it may be alive, or why
+	// its log is not whole. It is never the engine's fault.
+	Err error
+}
+
+// Run runs the prompt and returns when nothing of the engine is alive. It always
+// returns a Reply: whatever goes wrong is in it.
+func Run(ctx context.Context, req Request) Reply {
+	r := run{Request: req, reply: Reply{Started: time.Now(), Exit: -1, Ended: EndedStartError}}
+	if r.Redact == nil {
+		r.Redact = redact.New(req.Engine.Secrets())
+	}
+	if r.Timeout == 0 {
+		r.Timeout = req.Engine.Timeout
+	}
+	if r.Stall == 0 {
+		r.Stall = req.Engine.Stall
+	}
+	if err := r.do(ctx); err != nil {
+		r.reply.Err = errors.New(r.Redact.String(err.Error()))
+		if errors.Is(err, ErrMissing) {
+			r.reply.Fault = &Fault{Class: FaultMissing, Reason: r.reply.Err.Error(), Engine: req.Engine.Name}
+		}
+	}
+	r.reply.Duration = time.Since(r.reply.Started)
+	return r.reply
+}
+
+type run struct {
+	Request
+
+	reply Reply
+	out   *output
+}
+
+func (r *run) do(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		r.reply.Ended = EndedCancelled
+		return nil
+	}
+	if err := r.Engine.Check(); err != nil {
+		return err
+	}
+	cmd, err := r.command()
+	if err != nil {
+		return err
+	}
+	r.out = newOutput(r.Contract, r.Redact, r.Log, newClocks(r.Timeout, r.Stall, time.Now()))
+	spec := cmd.Spec
+	spec.Stdout, spec.Stderr = stream{r.out, 0}, stream{r.out, 1}
+	p, err := process.Start(spec)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start engine %s: %w", r.Engine.Name, err), cmd.Close())
+	}
+	if r.Started != nil {
+		r.Started(p.Pid(), p.StartMark())
+	}
+	exit, err := r.watch(ctx, p)
+	err = errors.Join(err, cmd.Close(), r.out.close())
+	r.finish(exit)
+	return err
+}
+
+// command puts the engine into its box.
+func (r *run) command() (*box.Command, error) {
+	path := pathOf(r.Environ)
+	in, err := Resolve(r.Engine.Command, path)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := r.prompt()
+	if err != nil {
+		return nil, err
+	}
+	inv, err := r.Contract.Invoke(r.Engine, prompt, r.Box.Level)
+	if err != nil {
+		return nil, fmt.Errorf("engine %s: %w", r.Engine.Name, err)
+	}
+	spec := r.Box
+	spec.Binds = slices.Clone(spec.Binds)
+	for _, dir := range in.Dirs {
+		spec.Binds = append(spec.Binds, box.Bind{Host: dir})
+	}
+	if prompt.File != "" {
+		spec.Binds = append(spec.Binds, box.Bind{Host: r.PromptDir})
+	}
+	spec.Env = withPath(Environ(r.Environ, r.Engine, r.Contract, spec.Level), in.PathDirs)
+	cmd, err := spec.Command(append([]string{in.Path}, inv.Args...))
+	if err != nil {
+		return nil, fmt.Errorf("box of engine %s: %w", r.Engine.Name, err)
+	}
+	if inv.ByStdin {
+		cmd.Spec.Stdin = strings.NewReader(inv.Stdin)
+	}
+	return cmd, nil
+}
+
+// prompt writes the prompt file where the args ask for one.
+func (r *run) prompt() (Prompt, error) {
+	p := Prompt{Text: r.Prompt}
+	if r.PromptDir == "" || !slices.ContainsFunc(r.Contract.arguments(r.Engine, r.Box.Level), usesFile) {
+		return p, nil
+	}
+	p.File = filepath.Join(r.PromptDir, "prompt.md")
+	f, err := os.OpenFile(p.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return p, fmt.Errorf("write the prompt file: %w", err)
+	}
+	_, err = io.WriteString(f, r.Prompt)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return p, fmt.Errorf("write the prompt file: %w", err)
+	}
+	return p, nil
+}
+
+// watch waits for the end of the engine and brings it about when it is due.
+func (r *run) watch(ctx context.Context, p *process.Proc) (process.Exit, error) {
+	done := make(chan process.Exit, 1)
+	go func() { done <- p.Wait() }()
+	r.reply.Ended = EndedExited
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	control := r.Control
+	var failed error
+	stop := func(why Ended) (process.Exit, error) {
+		r.reply.Ended = why
+		err := p.Kill()
+		return <-done, errors.Join(failed, err)
+	}
+	for {
+		select {
+		case exit := <-done:
+			// What the engine left behind ends with it.
+			return exit, errors.Join(failed, p.Kill())
+		case <-ctx.Done():
+			return stop(EndedCancelled)
+		case c, ok := <-control:
+			if !ok {
+				control = nil
+				continue
+			}
+			failed = errors.Join(failed, r.freeze(p, c == Freeze))
+		case <-timer.C:
+		}
+		wait, over := r.out.next()
+		if over != "" {
+			return stop(over)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// freeze stops or continues the tree. The clocks follow only what happened.
+func (r *run) freeze(p *process.Proc, frozen bool) error {
+	act := p.Thaw
+	if frozen {
+		act = p.Freeze
+	}
+	if err := act(); err != nil {
+		return fmt.Errorf("freeze or thaw engine %s: %w", r.Engine.Name, err)
+	}
+	r.out.freeze(frozen)
+	return nil
+}
+
+func (r *run) finish(exit process.Exit) {
+	parsed := r.out.parser.end()
+	_, textual := r.out.parser.(*textParser)
+	clock := r.Timeout
+	if r.reply.Ended == EndedStalled {
+		clock = r.Stall
+	}
+	r.reply.Exit, r.reply.OOM = exit.Code, exit.OOM
+	r.reply.Fault = Classify(Observed{
+		Engine: r.Engine.Name, Ended: r.reply.Ended, Exit: exit.Code, Parsed: parsed,
+		Last: r.out.lastLine(), Known: !textual, Clock: clock, Now: time.Now(),
+	})
+	if f := r.reply.Fault; f != nil {
+		f.Reason = r.Redact.String(f.Reason)
+	}
+	r.reply.Usage = parsed.Usage
+	r.reply.Text = cut(r.Redact.String(parsed.Text), maxText)
+	r.reply.Denied = r.denied(parsed.Denied)
+	r.reply.Tail = strings.ToValidUTF8(string(r.out.tail.Bytes()), "")
+}
+
+// maxDenied bounds the list of refused edits.
+const maxDenied = 50
+
+func (r *run) denied(all []string) []string {
+	var out []string
+	for _, d := range all[:min(len(all), maxDenied)] {
+		out = append(out, r.Redact.String(d))
+	}
+	return out
+}
+
+func pathOf(environ []string) string {
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func withPath(env, dirs []string) []string {
+	if len(dirs) == 0 {
+		return env
+	}
+	front := strings.Join(dirs, string(filepath.ListSeparator))
+	for i, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			env[i] = "PATH=" + front + string(filepath.ListSeparator) + v
+			return env
+		}
+	}
+	return append(env, "PATH="+front)
+}
