@@ -148,7 +148,8 @@ func (k Key) Public() PublicKey {
 	return k.pair().public
 }
 
-const keyFileHeader = "ferry-key 1\n"
+// keyFileHeader begins the one line of a key file. The redactor knows it, so that a key file that is printed stays hidden.
+const keyFileHeader = "ferry-key-1 "
 
 // LoadKey reads a key that Save wrote. It refuses a file that anybody but its owner may read or write.
 func LoadKey(path string) (Key, error) {

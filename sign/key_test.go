@@ -94,9 +94,9 @@ func TestSaveAndLoadKey(t *testing.T) {
 
 func TestLoadKeyRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
-	good := "ferry-key 1\n" + strings.Repeat("01", 32) + "\n"
+	good := "ferry-key-1 " + strings.Repeat("01", 32) + "\n"
 	for i, content := range []string{
-		"", "ferry-key 1\n", good[:len(good)-1], good + "\n", strings.Replace(good, "1", "2", 1), strings.Replace(good, "01", "0x", 1),
+		"", "ferry-key-1 ", good[:len(good)-1], good + "\n", strings.Replace(good, "-1", "-2", 1), strings.Replace(good, " 01", " 0x", 1),
 	} {
 		path := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
