@@ -103,7 +103,8 @@ func (s Spec) landlockTask(argv []string, own string) (landlockTask, error) {
 	}
 	t := landlockTask{
 		Argv: argv, Dir: s.Work, Net: s.Net, Userns: s.Userns,
-		Env:  withDefaults(env, [][2]string{{"PATH", boxPath}}),
+		// Git gives up on a system configuration that it may not read, and here it is not missing but forbidden.
+		Env:  withDefaults(env, [][2]string{{"PATH", boxPath}, {"GIT_CONFIG_NOSYSTEM", "1"}}),
 		Read: slices.Clone(landlockRead), Write: slices.Concat(landlockDevices, []string{home, tmp}),
 	}
 	if s.Net == NetOpen {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/ferry-fleet/ferry/internal/process"
@@ -285,14 +286,17 @@ func (s *stage) talk(ctx context.Context, c *Command) (map[string]string, error)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = p.Kill() }) // reported by the Kill below
 	defer stop()
-	go func() { // ends with the process, or when its input is closed below
+	var wg sync.WaitGroup
+	wg.Go(func() { // the write ends when it is read, or when its other end is closed below
 		_, _ = feed.Write(append(text, '\n'))
 		p.Wait()
 		_ = out.Close()
-	}()
+	})
 	line, readErr := bufio.NewReader(answer).ReadBytes('\n')
+	_ = answer.Close()
 	killErr := p.Kill()
 	_ = in.Close()
+	wg.Wait()
 	got := map[string]string{}
 	if readErr != nil {
 		return nil, fmt.Errorf("the probe ended early: %s: %s", p.Wait(), bytes.TrimSpace(said.Bytes()))
