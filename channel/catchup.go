@@ -1,0 +1,150 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ferry-fleet/ferry/authority"
+)
+
+// Bounds of one transaction of the index.
+const (
+	batchFrames = 4096
+	batchBytes  = 8 << 20
+)
+
+// statementStamp tells whether the statements in the index are those of an earlier look.
+type statementStamp struct{ last, main int64 }
+
+// sync makes the index cover the store, and the roster in memory that of the index. With nothing new it costs one fstat.
+func (c *Channel) sync(ctx context.Context) error {
+	size, err := c.store.size()
+	if err != nil {
+		return fmt.Errorf("look at the store: %w", err)
+	}
+	c.mu.Lock()
+	same := size == c.synced
+	c.mu.Unlock()
+	if same {
+		return nil
+	}
+	off, _, err := progress(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	if off == size {
+		return c.remember(ctx, size)
+	}
+	if err := c.lock.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.lock.release()
+	return c.catchUp(ctx)
+}
+
+// catchUp indexes what the log has more than the index, and cuts a torn tail. It needs the lock.
+func (c *Channel) catchUp(ctx context.Context) error {
+	off, _, err := progress(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	size, err := c.store.size()
+	if err != nil {
+		return fmt.Errorf("look at the store: %w", err)
+	}
+	if off > size {
+		// The store is older than the index: somebody put an old copy back.
+		if off, err = 0, c.clearIndex(ctx); err != nil {
+			return err
+		}
+	}
+	if off < size {
+		if err := c.index(ctx, off, size); err != nil {
+			return err
+		}
+		if size, err = c.store.size(); err != nil {
+			return fmt.Errorf("look at the store: %w", err)
+		}
+	}
+	return c.remember(ctx, size)
+}
+
+func (c *Channel) index(ctx context.Context, off, size int64) error {
+	var batch []frame
+	bytes := 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := c.apply(ctx, batch, batch[len(batch)-1].end())
+		batch, bytes = batch[:0], 0
+		return err
+	}
+	end, damage, err := c.store.scan(off, func(f frame) error {
+		batch, bytes = append(batch, f), bytes+len(f.data)
+		if len(batch) < batchFrames && bytes < batchBytes {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range damage {
+		c.log.Warn("a part of the store is damaged; what is missing comes from the folder again", "from", d.from, "to", d.to)
+	}
+	if end == size {
+		return nil
+	}
+	c.log.Warn("cut the end of an append that did not finish", "at", end, "bytes", size-end)
+	return c.store.log.Truncate(end)
+}
+
+// clearIndex empties the index, so that it is built again from the beginning of the log.
+func (c *Channel) clearIndex(ctx context.Context) error {
+	for _, table := range []string{"records", "own", "orders", "deps", "dirs", "rejected"} {
+		if _, err := c.db.ExecContext(ctx, `DELETE FROM `+table); err != nil {
+			return fmt.Errorf("clear the index: %w", err)
+		}
+	}
+	// The version goes on, so that every reader notices.
+	if _, err := c.db.ExecContext(ctx, `UPDATE state SET off = 0, version = version + 1, withdrawn = version + 1`); err != nil {
+		return fmt.Errorf("clear the index: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roster, c.stamp, c.synced = authority.Build(nil, c.id), statementStamp{}, 0
+	clear(c.dirs)
+	c.named = 0
+	return nil
+}
+
+// remember takes over the roster of the index if it changed.
+func (c *Channel) remember(ctx context.Context, size int64) error {
+	var now statementStamp
+	if _, err := one(ctx, c.db, []any{&now.last, &now.main}, `SELECT coalesce(max(n), 0), coalesce(sum(main), 0)
+		FROM records WHERE type IN ('root', 'admit')`); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	same := now == c.stamp
+	c.mu.Unlock()
+	var roster *authority.Roster
+	if !same {
+		statements, err := c.statements(ctx, c.db)
+		if err != nil {
+			return err
+		}
+		roster = authority.Build(statements, c.id)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if roster != nil {
+		c.roster, c.stamp = roster, now
+	}
+	c.synced = size
+	return nil
+}

@@ -1,0 +1,36 @@
+// Package channel owns the synced folder of one project and everything computed from it: the layout and format of its files,
+// the local store of verified records, the index over them, and every write.
+//
+// It promises:
+//
+//   - The folder is a mailbox, the store is the truth. A record exists from the moment it is durable in the store; deleting,
+//     renaming or restoring files in the folder can delay knowledge and never remove or reverse it.
+//   - Only records whose signature holds under a key that the channel's root admitted enter the store, each after its
+//     predecessor. Nothing in the folder can stop a pass: what cannot be read is named in a report and skipped.
+//   - State is a function of the set of records. Arrival order, batches, repetitions, restarts and the state of the index do
+//     not matter; [Channel.Verify] recomputes everything from the bytes and compares.
+//   - A file is written once, under a name that holds its hash. The same sequence number is never signed twice: appending
+//     happens under one lock for all writers of this machine, after reading everything that has arrived, and what is appended
+//     is durable before it becomes a file.
+//   - The cost of a pass with nothing new does not grow with the history.
+//
+// It never decides by a clock, a file's time or the order of arrival; never follows a symlink or waits for a FIFO in the
+// folder; never runs a process, and never opens the network: moving the folder is the work of a carrier.
+//
+// The folder:
+//
+//	w/<writer>/t/<eeee>-<ssssssssss>-<id32>.fr   one record: epoch, sequence number, first 32 hex digits of its id
+//
+// Names of other forms, and directories of writers whom nobody admitted, are counted and not opened.
+//
+// The state directory, readable by its owner only, one for each channel:
+//
+//	store.log    "ferrylg1", the channel's id, then one frame for each record in the order of ingest:
+//	             "\xf5FR" | 'o' (signed here) or 'f' (foreign) | length | CRC-32C of kind, length and record | the record's exact bytes
+//	index.db     SQLite over store.log up to an offset that is kept in it; deleted or damaged, it is rebuilt
+//	store.lock   held while anything is appended or indexed
+//
+// A write, where a crash between any two steps leaves the record or nothing, never another one:
+//
+//	lock → catch up with store and folder → decide and sign → append, fsync → index → create the files → unlock
+package channel

@@ -1,0 +1,121 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
+)
+
+// reader finds what counts about orders: from the index, the store, and records that are in neither yet.
+type reader struct {
+	c      *Channel
+	q      querier
+	roster *authority.Roster
+	fresh  map[ferry.RecordID]parsed // records whose bytes are at hand, to spare reading them again
+}
+
+// depended is what an order may know of one that it depends on.
+type depended struct {
+	label ferry.Label
+	state ferry.State
+	known bool
+}
+
+func readDepended(ctx context.Context, q querier, id ferry.RecordID) (depended, error) {
+	var d depended
+	found, err := one(ctx, q, []any{&d.label, &d.state}, `SELECT label, state FROM orders WHERE id = ?`, id[:])
+	d.known = found && err == nil
+	return d, err
+}
+
+// load reads and parses one record of the store.
+func (c *Channel) load(at place) (parsed, error) {
+	data, err := c.store.read(at.off, at.size)
+	if err != nil {
+		return parsed{}, err
+	}
+	r, err := parseStored(data)
+	if err != nil {
+		return parsed{}, fmt.Errorf("record %s in the store: %w; delete %s, and it is made again", at.id.Short(), err, c.cfg.indexPath())
+	}
+	r.off = at.off
+	return r, nil
+}
+
+// statements loads the root record and the admissions.
+func (c *Channel) statements(ctx context.Context, q querier) ([]ferry.Record, error) {
+	at, err := places(ctx, q, `SELECT `+placeColumns+` FROM records WHERE type IN ('root', 'admit') AND main = 1`)
+	if err != nil {
+		return nil, err
+	}
+	var out []ferry.Record
+	for _, pl := range at {
+		r, err := c.load(pl)
+		if err != nil {
+			return nil, err
+		}
+		if rec, _ := r.record(); rec.Body != nil {
+			out = append(out, rec)
+		}
+	}
+	return out, nil
+}
+
+// about loads the records about an order, itself included, on the branches that count.
+func (r *reader) about(ctx context.Context, id ferry.RecordID) ([]ferry.Record, error) {
+	at, err := places(ctx, r.q, `SELECT `+placeColumns+` FROM records WHERE subject = ? AND main = 1`, id[:])
+	if err != nil {
+		return nil, err
+	}
+	recs := make([]ferry.Record, 0, len(at))
+	for _, pl := range at {
+		p, fresh := r.fresh[pl.id]
+		if !fresh {
+			if p, err = r.c.load(pl); err != nil {
+				return nil, err
+			}
+		}
+		rec, _ := p.record()
+		recs = append(recs, rec)
+	}
+	return recs, nil
+}
+
+// history collects what counts about an order; ok is false when the order itself does not count or is not here.
+func (r *reader) history(ctx context.Context, id ferry.RecordID) (h ferry.History, ok bool, err error) {
+	recs, err := r.about(ctx, id)
+	if err != nil {
+		return h, false, err
+	}
+	h, ok = assemble(r.c.id, id, recs, r.roster)
+	return h, ok, nil
+}
+
+// assemble makes the history of an order from the records about it, leaving out what does not count.
+func assemble(channel, id ferry.RecordID, recs []ferry.Record, roster *authority.Roster) (h ferry.History, ok bool) {
+	h = ferry.History{Channel: channel, ID: id}
+	for _, rec := range recs {
+		if order, is := rec.Body.(*ferry.Order); is && rec.ID == id {
+			if _, _, counts := roster.Counts(rec, ""); !counts {
+				return h, false
+			}
+			h.Order, h.Issuer, h.IssuedAt = order, rec.Writer, rec.Time.UTC().Truncate(time.Millisecond)
+		}
+	}
+	if h.Order == nil {
+		return h, false
+	}
+	for _, rec := range recs {
+		if rec.ID == id || rec.Body == nil {
+			continue
+		}
+		if level, _, counts := roster.Counts(rec, h.Issuer); counts {
+			rec.Level = level
+			h.Records = append(h.Records, rec)
+		}
+	}
+	return h, true
+}

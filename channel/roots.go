@@ -1,0 +1,83 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+	"github.com/ferry-fleet/ferry/sign"
+)
+
+// rootFile is a root record in the folder, signed by the master that it names.
+type rootFile struct {
+	id    ferry.RecordID
+	bytes []byte
+}
+
+// rootsIn finds the root records of a folder. One that does not exist has none.
+func rootsIn(folder string) ([]rootFile, error) {
+	root, err := atomicfile.OpenRoot(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a channel: %w", err)
+	}
+	defer root.Close()
+	writers, _, err := root.ReadDir(writersDir, maxWriters)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a channel in %s: %w", folder, err)
+	}
+	var out []rootFile
+	for _, w := range writers {
+		if _, err := sign.ParseWriterID(w.Name()); err != nil {
+			continue
+		}
+		// A directory that cannot be listed has no root for us; nothing in the folder may stop the look at the others.
+		files, _, err := root.ReadDir(recordsPath(ferry.WriterID(w.Name())), maxNames)
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			if epoch, seq, _, err := sign.ParseName(f.Name()); err != nil || epoch != 1 || seq != 1 {
+				continue
+			}
+			data, _, err := root.ReadFile(path.Join(recordsPath(ferry.WriterID(w.Name())), f.Name()), sign.MaxRecord)
+			if err != nil {
+				continue
+			}
+			if id, err := openRoot(data); err == nil {
+				out = append(out, rootFile{id: id, bytes: data})
+			}
+		}
+	}
+	return out, nil
+}
+
+// openRoot checks a root record against the key of the master that it names. The id is its only authority.
+func openRoot(data []byte) (ferry.RecordID, error) {
+	r, err := parseStored(data)
+	if err != nil {
+		return ferry.RecordID{}, err
+	}
+	rec, why := r.record()
+	root, ok := rec.Body.(*ferry.Root)
+	if !ok || r.head.Channel != [32]byte{} || r.head.Seq != 1 || r.head.Epoch != 1 || r.head.Prev != [32]byte{} {
+		return r.id, fmt.Errorf("not a root record: %s", why)
+	}
+	key, err := sign.ParsePublicKey(root.Master.Key)
+	if err != nil {
+		return r.id, err
+	}
+	if rec.Writer != root.Master.Writer {
+		return r.id, errors.New("a root record that its master did not write")
+	}
+	_, err = sign.Open(data, key)
+	return r.id, err
+}

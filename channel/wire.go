@@ -1,0 +1,195 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
+	"github.com/ferry-fleet/ferry/sign"
+)
+
+var errUnknownType = errors.New("this version does not know the type")
+
+// decodeBody reads the body of a record and checks everything that does not depend on other records.
+func decodeBody(t ferry.Type, body []byte) (ferry.Body, error) {
+	b := ferry.New(t)
+	if b == nil {
+		return nil, fmt.Errorf("type %s: %w", t, errUnknownType)
+	}
+	if _, err := sign.DecodeJSON(body, b, unknownFields(t)); err != nil {
+		return nil, fmt.Errorf("body of %s: %w", t, err)
+	}
+	if err := checkBody(b); err != nil {
+		return nil, fmt.Errorf("body of %s: %w", t, err)
+	}
+	return b, nil
+}
+
+// encodeBody is the inverse of decodeBody, and refuses what that would refuse.
+func encodeBody(b ferry.Body) ([]byte, error) {
+	if err := checkBody(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Type(), err)
+	}
+	body, err := sign.EncodeJSON(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Type(), err)
+	}
+	if len(body) > sign.MaxBody {
+		return nil, fmt.Errorf("%s: the body has %d bytes, the limit of a record is %d; shorten its text or its lists", b.Type(), len(body), sign.MaxBody)
+	}
+	return body, nil
+}
+
+// unknownFields refuses a field that this version does not know where it could change what others may do.
+func unknownFields(t ferry.Type) sign.UnknownFields {
+	switch t {
+	case ferry.TypeRoot, ferry.TypeAdmit, ferry.TypeVerdict, ferry.TypeApprove:
+		return sign.Refuse
+	}
+	return sign.Ignore
+}
+
+func checkBody(b ferry.Body) error {
+	switch b := b.(type) {
+	case *ferry.Root:
+		_, err := authority.CheckMember(b.Master)
+		return err
+	case *ferry.Admit:
+		_, err := authority.CheckMember(b.Member)
+		return err
+	case *ferry.Order:
+		if err := b.Check(); err != nil {
+			return err
+		}
+	case *ferry.Note:
+	default:
+		if b.Subject().IsZero() {
+			return errors.New("it names no order")
+		}
+	}
+	if err := checkWords(b); err != nil {
+		return err
+	}
+	return checkIDs(reflect.ValueOf(b))
+}
+
+func checkWords(b ferry.Body) error {
+	switch b := b.(type) {
+	case *ferry.Verdict:
+		switch b.Decision {
+		case ferry.DecisionKeep, ferry.DecisionChanges:
+			if b.Result.IsZero() {
+				return fmt.Errorf("the decision %s names no result", b.Decision)
+			}
+		case ferry.DecisionReject:
+		default:
+			return fmt.Errorf("unknown decision %q", b.Decision)
+		}
+	case *ferry.Interrupt:
+		switch b.Action {
+		case ferry.ActionKill, ferry.ActionPause, ferry.ActionResume, ferry.ActionSteer, ferry.ActionRetry:
+		default:
+			return fmt.Errorf("unknown action %q", b.Action)
+		}
+	case *ferry.Answer:
+		if b.Question.IsZero() {
+			return errors.New("it names no question")
+		}
+	}
+	return nil
+}
+
+// checkIDs checks the grammar of every id in a body, so that nobody behind this point has to.
+func checkIDs(v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return checkIDs(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if err := checkIDs(v.Field(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.String {
+			return nil
+		}
+		for i := range v.Len() {
+			if err := checkIDs(v.Index(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.String:
+		return checkID(v)
+	}
+	return nil
+}
+
+func checkID(v reflect.Value) error {
+	if v.Len() == 0 {
+		return nil
+	}
+	var err error
+	switch s := v.Interface().(type) {
+	case ferry.Commit:
+		_, err = ferry.ParseCommit(string(s))
+	case ferry.RunID:
+		_, err = ferry.ParseRunID(string(s))
+	case ferry.WriterID:
+		_, err = ferry.ParseWriterID(string(s))
+	case ferry.AgentName:
+		_, err = ferry.ParseAgentName(string(s))
+	}
+	return err
+}
+
+// parsed is a record from the store, with the place where its bytes are.
+type parsed struct {
+	head sign.Header
+	id   ferry.RecordID
+	body []byte
+	size int
+	off  int64
+	own  bool
+}
+
+func parseStored(data []byte) (parsed, error) {
+	u, err := sign.ParseHeader(data)
+	if err != nil {
+		return parsed{}, err
+	}
+	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), size: len(data)}, nil
+}
+
+// record gives the vocabulary's form of a stored record. A body that cannot be read leaves Body nil, and why says so.
+func (p *parsed) record() (rec ferry.Record, why string) {
+	rec = ferry.Record{
+		ID: p.id, Writer: ferry.WriterID(p.head.Writer), Epoch: p.head.Epoch, Seq: p.head.Seq, Time: p.head.Time,
+	}
+	if len(p.head.Need) > 0 {
+		return rec, fmt.Sprintf("it needs a newer ferry, for %v", p.head.Need)
+	}
+	b, err := decodeBody(ferry.Type(p.head.Type), p.body)
+	if err != nil {
+		return rec, err.Error()
+	}
+	rec.Body = b
+	return rec, ""
+}
+
+// subject gives the order that a record is about, an order itself included; ok is false when it is about none.
+func subject(rec ferry.Record) (id ferry.RecordID, ok bool) {
+	if rec.Body == nil {
+		return id, false
+	}
+	if rec.Body.Type() == ferry.TypeOrder {
+		return rec.ID, true
+	}
+	id = rec.Body.Subject()
+	return id, !id.IsZero()
+}
