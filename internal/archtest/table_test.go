@@ -28,6 +28,7 @@ var rooms = []room{
 	{"internal/sqlite", 0, "internal/atomicfile"},
 	{"internal/archtest", 0, ""},
 	{"internal/modelserver", 0, ""},
+	{"internal/modelserver/run", 0, "internal/modelserver"},
 
 	{"authority", 1, ". sign"},
 	{"policy", 1, "."},
@@ -121,7 +122,7 @@ type call struct {
 var calls = []call{
 	{"os/exec", "", "internal/process", "processes are started by internal/process only"},
 	{"io/ioutil", "", "", "io/ioutil is superseded by io and os"},
-	{"os", "WriteFile Create", "internal/atomicfile", "files are written by internal/atomicfile only"},
+	{"os", "WriteFile Create", "internal/atomicfile engines/enginetest internal/ferrytest", "files are written by internal/atomicfile only"},
 	{"net/http", "DefaultClient Get Head Post PostForm", "", "an *http.Client is passed in"},
 	{"log/slog", "Default SetDefault Debug Info Warn Error Log DebugContext InfoContext WarnContext ErrorContext", "", "a *slog.Logger is passed in"},
 	{"log", "Print Printf Println Fatal Fatalf Fatalln Panic Panicf Panicln Default", "", "a *slog.Logger is passed in"},
@@ -133,6 +134,8 @@ var clocks = map[string]string{
 	"internal/process/process.go":      "measures how long a process ran",
 	"internal/process/cgroup_linux.go": "waits a bounded time for a group to die",
 	"internal/modelserver/server.go":   "stamps what the tests' server was asked",
+	"internal/process/tree_linux.go":   "waits a bounded time for a tree to die",
+	"engines/output.go":                "the clocks of a running engine",
 	"engines/run.go":                   "the clocks of a running engine",
 	"channel/scan.go":                  "whether a file has settled is a question of this moment",
 	"worker/worker.go":                 "Run reads the clock for Pass",

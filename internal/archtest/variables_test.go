@@ -35,7 +35,7 @@ func checkVariables(files []source) (out []offence) {
 		for _, w := range writes(s.ast) {
 			v, ok := vars[w.Name]
 			if ok && (w.Obj == nil || w.Obj.Decl == v) {
-				out = append(out, s.offence("variables", w.Pos(), w.Name, "package-level variable "+w.Name+" (of "+where[w.Name].name+") is written to"))
+				out = append(out, s.offence("variables", w.Pos(), w.Name, "package-level variable "+w.Name+" (of "+where[w.Name].name+") can change: it is assigned to or its address is taken"))
 			}
 		}
 	}
