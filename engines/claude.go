@@ -75,7 +75,7 @@ type claudeUsage struct {
 }
 
 // in counts what was sent, cached or not.
-func (u claudeUsage) in() int64 { return u.Input + u.Read + u.Created }
+func (u claudeUsage) in() int64 { return tokens(u.Input) + tokens(u.Read) + tokens(u.Created) }
 
 type claudeMessage struct {
 	ID      string          `json:"id"`
@@ -159,7 +159,7 @@ func (p *claudeParser) count(m claudeMessage) {
 		p.seen = make(map[string]bool)
 	}
 	p.seen[m.ID] = true
-	p.partly = p.partly.Add(ferry.Usage{Requests: 1, TokensIn: m.Usage.in(), TokensOut: m.Usage.Output})
+	p.partly = p.partly.Add(ferry.Usage{Requests: 1, TokensIn: m.Usage.in(), TokensOut: tokens(m.Usage.Output)})
 }
 
 func (p *claudeParser) block(b claudeBlock) string {
@@ -183,7 +183,7 @@ func (p *claudeParser) finished(e claudeEvent) string {
 	for _, d := range e.Denials {
 		p.out.Denied = append(p.out.Denied, toolLine(d.Tool, d.Input))
 	}
-	u := ferry.Usage{Requests: int64(len(p.seen)), TokensIn: e.Usage.in(), TokensOut: e.Usage.Output, CostMicroUSD: microUSD(e.Cost)}
+	u := ferry.Usage{Requests: int64(len(p.seen)), TokensIn: e.Usage.in(), TokensOut: tokens(e.Usage.Output), CostMicroUSD: microUSD(e.Cost)}
 	if u.CostMicroUSD > 0 {
 		u.CostSource = "engine"
 	}

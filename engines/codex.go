@@ -74,7 +74,7 @@ func (p *codexParser) line(b []byte) (string, bool) {
 		return "", false
 	case "turn.completed":
 		p.out.Failure = nil
-		p.out.Usage = p.out.Usage.Add(ferry.Usage{TokensIn: e.Usage.Input, TokensOut: e.Usage.Output})
+		p.out.Usage = p.out.Usage.Add(ferry.Usage{TokensIn: tokens(e.Usage.Input), TokensOut: tokens(e.Usage.Output)})
 		return fmt.Sprintf("tokens: %d in, %d out", e.Usage.Input, e.Usage.Output), true
 	case "item.started", "item.updated":
 		p.toolStarted(e.Item.ID)

@@ -132,6 +132,10 @@ func statusIn(message string) int {
 	return n
 }
 
+// tokens bounds a count: the engine can print what it likes, and a sum must not
+// turn negative.
+func tokens(n int64) int64 { return min(max(n, 0), 1<<40) }
+
 // microUSD converts an amount in dollars, which CLIs report as a float.
 func microUSD(dollars float64) int64 {
 	if dollars <= 0 || dollars > 1e9 {

@@ -94,7 +94,10 @@ func (p *piParser) message(e piEvent) (string, bool) {
 	if m.Role != "assistant" {
 		return "", m.Role == "toolResult"
 	}
-	u := ferry.Usage{Requests: 1, TokensIn: m.Usage.Input + m.Usage.Read + m.Usage.Write, TokensOut: m.Usage.Output, CostMicroUSD: microUSD(m.Usage.Cost.Total)}
+	u := ferry.Usage{
+		Requests: 1, TokensIn: tokens(m.Usage.Input) + tokens(m.Usage.Read) + tokens(m.Usage.Write),
+		TokensOut: tokens(m.Usage.Output), CostMicroUSD: microUSD(m.Usage.Cost.Total),
+	}
 	if u.CostMicroUSD > 0 {
 		u.CostSource = "engine"
 	}

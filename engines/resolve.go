@@ -168,13 +168,16 @@ const (
 func (in Installed) Version(ctx context.Context, env []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionClock)
 	defer cancel()
-	out, exit, err := process.Output(ctx, process.Spec{Argv: []string{in.Path, "--version"}, Env: env, Dir: "/"}, versionBytes)
+	stderr := process.NewKeep(versionBytes, 0)
+	out, _, err := process.Output(ctx, process.Spec{Argv: []string{in.Path, "--version"}, Env: env, Dir: "/", Stderr: stderr}, versionBytes)
 	if err != nil {
 		return "", fmt.Errorf("version of %s: %w", in.Path, err)
 	}
-	line := firstLine(string(out), 200)
-	if exit.Code != 0 || line == "" {
-		return "", fmt.Errorf("version of %s: exit %d and no answer", in.Path, exit.Code)
+	// pi prints its version to standard error.
+	for _, text := range []string{string(out), string(stderr.Bytes())} {
+		if line := firstLine(text, 200); line != "" {
+			return line, nil
+		}
 	}
-	return line, nil
+	return "", fmt.Errorf("version of %s: no answer", in.Path)
 }

@@ -46,7 +46,8 @@ type Entry struct {
 	Scene   string    `json:"scene,omitempty"`
 	Do      string    `json:"do,omitempty"`
 	Status  int       `json:"status,omitempty"`
-	Body    string    `json:"body,omitempty"`
+	Size    int       `json:"size"`
+	Body    string    `json:"body,omitempty"` // its first 64 KiB
 }
 
 // New returns a server of the script, which it checks.
@@ -114,7 +115,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request, wr wire) {
 	}
 	e := Entry{
 		Time: time.Now(), Method: r.Method, Path: r.URL.Path, Wire: wr.name,
-		Body: string(body[:min(len(body), journalBody)]),
+		Size: len(body), Body: string(body[:min(len(body), journalBody)]),
 	}
 	if !s.authorized(r) {
 		e.Status = http.StatusUnauthorized
