@@ -223,7 +223,10 @@ func TestRefuse(t *testing.T) {
 			_, err := s.master.Verdict(ctx, start, ferry.Verdict{Order: id, Result: unknown, Decision: ferry.DecisionKeep})
 			return err
 		}, nil, "no result"},
-		{"unknown decision", func() error { _, err := s.master.Verdict(ctx, start, ferry.Verdict{Order: id, Decision: "maybe"}); return err }, nil, "unknown decision"},
+		{"unknown decision", func() error {
+			_, err := s.master.Verdict(ctx, start, ferry.Verdict{Order: id, Decision: "maybe"})
+			return err
+		}, nil, "unknown decision"},
 		{"body too large", func() error {
 			_, err := s.master.Note(ctx, start, ferry.Note{Kind: "x", Text: strings.Repeat("x", 65<<10)})
 			return err

@@ -29,6 +29,7 @@ const (
 	maxWriters   = 4096    // names beside the known writers
 	maxReported  = 64      // names that one directory may put into a report
 	maxRepublish = 256     // own files that one pass creates again
+	maxWatches   = 1024    // directories that Watch follows
 )
 
 func recordsPath(w ferry.WriterID) string { return path.Join(writersDir, string(w), recordsDir) }

@@ -13,8 +13,9 @@ import (
 
 // rootFile is a root record in the folder, signed by the master that it names.
 type rootFile struct {
-	id    ferry.RecordID
-	bytes []byte
+	id     ferry.RecordID
+	master ferry.WriterID
+	bytes  []byte
 }
 
 // rootsIn finds the root records of a folder. One that does not exist has none.
@@ -53,7 +54,7 @@ func rootsIn(folder string) ([]rootFile, error) {
 				continue
 			}
 			if id, err := openRoot(data); err == nil {
-				out = append(out, rootFile{id: id, bytes: data})
+				out = append(out, rootFile{id: id, master: ferry.WriterID(w.Name()), bytes: data})
 			}
 		}
 	}

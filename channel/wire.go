@@ -3,6 +3,7 @@ package channel
 import (
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 
 	"github.com/ferry-fleet/ferry"
@@ -164,6 +165,11 @@ func parseStored(data []byte) (parsed, error) {
 		return parsed{}, err
 	}
 	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), size: len(data)}, nil
+}
+
+// path gives the place of the record in the folder.
+func (p *parsed) path() string {
+	return path.Join(recordsPath(ferry.WriterID(p.head.Writer)), recordName(p.head.Epoch, p.head.Seq, p.id))
 }
 
 // record gives the vocabulary's form of a stored record. A body that cannot be read leaves Body nil, and why says so.
