@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what every verb gets: where to write, and the flags that all verbs
+// share.
+type app struct {
+	out, err io.Writer
+	dir      string // -C
+	project  string // --project
+	agent    string // --agent, where a verb has it
+	json     bool   // --json, where a verb has it
+	verbose  bool
+	ran      bool // a verb began: what fails from here is no misuse
+}
+
+func newApp(out, err io.Writer) *app { return &app{out: out, err: err} }
+
+// now is the one place where a verb reads the clock.
+func (a *app) now() time.Time { return time.Now() }
+
+// log gives the logger of a command: quiet unless -v asks for more.
+func (a *app) log() *slog.Logger {
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}
+
+// execute runs one command line and gives its exit code.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !a.ran {
+		err = asMisuse(err)
+		a.json = a.json || wantsJSON(args)
+	}
+	return a.fail(ctx, err)
+}
+
+// wantsJSON reports whether the arguments ask for --json, for an error that
+// comes before the flags were read.
+func wantsJSON(args []string) bool {
+	for _, s := range args {
+		switch s {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// root builds the whole tree of verbs.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ferry",
+		Short: "orders for coding agents, and commits that were checked",
+		Long: `ferry gives orders to coding agents and hands back commits that were checked.
+
+An order goes into the channel, a worker runs an engine on it in a tree and a
+sandbox of its own, ferry runs the order's checks again in a clean checkout,
+and you review and land the result.`,
+		Example: `  ferry enable --email you@example.com --command codex
+  ferry agent run &
+  ferry channel order --id t-first --task "fix the failing test" --check "go test ./..."
+  ferry channel land t-first`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.ran = true },
+		RunE:             a.family,
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true
+	f := root.PersistentFlags()
+	f.StringVarP(&a.dir, "dir", "C", "", "start looking for the project in `DIR`")
+	f.StringVar(&a.project, "project", "", "the project called `NAME`, wherever you are")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "log what ferry does to stderr")
+	root.AddCommand(
+		a.enableCommand(), a.doctorCommand(), a.statusCommand(), a.logCommand(),
+		a.agentCommand(), a.channelCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.demoCommand(), a.demoCommand(), a.versionCommand(), a.completionCommand(),
+	)
+	return root
+}
+
+// family is the RunE of a verb that only holds others: it names the verbs
+// that exist.
+func (a *app) family(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		cmd.SetOut(a.err)
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		return &failure{class: classMisuse, code: 2, quiet: true}
+	}
+	var verbs []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" {
+			verbs = append(verbs, c.Name())
+		}
+	}
+	next := "the verbs are: " + strings.Join(verbs, ", ")
+	if best, ok := nearest(args[0], verbs); ok {
+		next = "did you mean `" + cmd.CommandPath() + " " + best + "`? " + next
+	}
+	return misuse(next, "%s %s: there is no such verb", cmd.CommandPath(), args[0])
+}
+
+// jsonFlag adds --json to a verb.
+func (a *app) jsonFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
+}
+
+// environ gives a variable of the environment.
+func environ(name string) string { return os.Getenv(name) }

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+)
+
+// maxConfig bounds the files of .ferry/.
+const maxConfig = 1 << 20
+
+// config is .ferry/agent.toml: who works here, with which engine, in which
+// box. The zero value, with withDefaults, works.
+type config struct {
+	Project      string
+	Agent        ferry.AgentName
+	Channel      string // folder, absolute
+	ChannelID    ferry.RecordID
+	Email        string
+	Command      string
+	Args         []string
+	Model        string
+	Env          map[string]string
+	Timeout      time.Duration
+	Stall        time.Duration
+	CheckTimeout time.Duration
+	MaxParallel  int
+	Poll         time.Duration
+	Sandbox      string
+	Bypass       *bool
+	Box          boxConfig
+}
+
+// boxConfig is [box]: what a run sees and may use beside its tree.
+type boxConfig struct {
+	RO       []string // host paths, read-only at the same place
+	Login    []string // the engine's login files: it gets a private copy
+	Env      []string // names of variables that it inherits
+	Prepare  string   // command that fills the build caches, on the base commit
+	Userns   bool
+	Net      string // of engines
+	CheckNet string // of checks
+	Pids     int
+	MemoryMB int
+	DiskMB   int
+}
+
+// withDefaults fills what nobody set.
+func (c config) withDefaults() config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.Timeout, time.Hour)
+	def(&c.Stall, 10*time.Minute)
+	def(&c.CheckTimeout, 15*time.Minute)
+	if c.MaxParallel == 0 {
+		c.MaxParallel = 1
+	}
+	if c.Sandbox == "" {
+		c.Sandbox = "auto"
+	}
+	if c.Bypass == nil {
+		yes := true
+		c.Bypass = &yes
+	}
+	if c.Box.Net == "" {
+		c.Box.Net = "open"
+	}
+	if c.Box.CheckNet == "" {
+		c.Box.CheckNet = "none"
+	}
+	if c.Box.Pids == 0 {
+		c.Box.Pids = 2048
+	}
+	if c.Box.DiskMB == 0 {
+		c.Box.DiskMB = 4096
+	}
+	return c
+}
+
+// configError is a mistake in a config file, with the place to mend.
+type configError struct {
+	file string
+	line int
+	key  string
+	why  string
+	next string
+}
+
+// Error gives file:line, the key and what is wrong.
+func (e *configError) Error() string {
+	where := e.file
+	if e.line > 0 {
+		where = fmt.Sprintf("%s:%d", e.file, e.line)
+	}
+	if e.key == "" {
+		return where + ": " + e.why
+	}
+	return fmt.Sprintf("%s: %s: %s", where, e.key, e.why)
+}
+
+// loadConfig reads the files in the given order, later ones over earlier
+// ones. A file that is missing is an error for the first one only.
+func loadConfig(files ...string) (config, error) {
+	var c config
+	for i, file := range files {
+		data, err := atomicfile.ReadBounded(file, maxConfig)
+		if errors.Is(err, fs.ErrNotExist) && i > 0 {
+			continue
+		}
+		if err != nil {
+			return c, fmt.Errorf("read %s: %w", file, err)
+		}
+		if err := parseConfig(&c, file, data); err != nil {
+			return c, err
+		}
+	}
+	if c.Channel != "" && !filepath.IsAbs(c.Channel) && len(files) > 0 {
+		c.Channel = filepath.Join(filepath.Dir(filepath.Dir(files[0])), c.Channel)
+	}
+	return c, nil
+}
+
+// parseConfig reads one file into c. Unknown keys are refused with the
+// nearest known one; quoted numbers and booleans are accepted.
+func parseConfig(c *config, file string, data []byte) error {
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		return syntaxError(file, err)
+	}
+	p := configParser{c: c, file: file, lines: keyLines(data)}
+	return p.table("", tree)
+}
+
+func syntaxError(file string, err error) error {
+	e := &configError{file: file, why: strings.TrimPrefix(err.Error(), "toml: ")}
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+		e.line, _ = d.Position()
+	}
+	e.next = "it is TOML: strings in quotes, lists in [ ]; `ferry doctor` reads it again"
+	return e
+}
+
+// keyLines finds the line of every key and table, by its dotted name.
+func keyLines(data []byte) map[string]int {
+	lines := map[string]int{}
+	var p unstable.Parser
+	p.Reset(data)
+	table := ""
+	for p.NextExpression() {
+		e := p.Expression()
+		name, line := "", 0
+		for it := e.Key(); it.Next(); {
+			n := it.Node()
+			if name != "" {
+				name += "."
+			}
+			name += string(n.Data)
+			line = p.Shape(n.Raw).Start.Line
+		}
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = name
+			lines[name] = line
+		case unstable.KeyValue:
+			if table != "" {
+				name = table + "." + name
+			}
+			lines[name] = line
+		}
+	}
+	return lines
+}
+
+type configParser struct {
+	c     *config
+	file  string
+	lines map[string]int
+}
+
+func (p *configParser) table(prefix string, tree map[string]any) error {
+	for _, name := range sortedKeys(tree) {
+		full := prefix + name
+		if sub, ok := tree[name].(map[string]any); ok && full == "box" {
+			if err := p.table("box.", sub); err != nil {
+				return err
+			}
+			continue
+		}
+		k, ok := configKey(full)
+		if !ok {
+			return p.unknown(full)
+		}
+		if err := k.set(p.c, tree[name]); err != nil {
+			return &configError{file: p.file, line: p.lines[full], key: full, why: err.Error(), next: "want " + k.want}
+		}
+	}
+	return nil
+}
+
+func (p *configParser) unknown(name string) error {
+	e := &configError{file: p.file, line: p.lines[name], key: name, why: "there is no such key"}
+	var names []string
+	for _, k := range configKeys() {
+		names = append(names, k.name)
+	}
+	if best, ok := nearest(name, names); ok {
+		e.next = "did you mean `" + best + "`?"
+		return e
+	}
+	if best, ok := nearest("box."+name, names); ok && !strings.Contains(name, ".") {
+		e.next = "did you mean `" + strings.TrimPrefix(best, "box.") + "` under [box]?"
+		return e
+	}
+	e.next = "the keys are: " + strings.Join(names, ", ")
+	return e
+}

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/engines"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/machine"
+	"github.com/ferry-fleet/ferry/internal/process"
+	"github.com/ferry-fleet/ferry/sign"
+)
+
+// checkMode looks at the mode of a private file or directory, and mends it
+// when asked.
+func (d *doctor) checkMode(name, path string, want fs.FileMode) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	fix := fmt.Sprintf("chmod %o %s", want, path)
+	switch {
+	case err != nil:
+		d.say(name, statusFail, err.Error(), "make it readable for you")
+	case info.Mode().Perm()&^want == 0:
+		d.say(name, statusOK, fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm()), "")
+	case d.fix && os.Chmod(path, want) == nil:
+		d.say(name, statusOK, fmt.Sprintf("%s, mode mended to %04o", path, want), "")
+	default:
+		d.say(name, statusFail, fmt.Sprintf("%s has mode %04o: others can read it", path, info.Mode().Perm()), fix)
+	}
+}
+
+func (d *doctor) checkState() {
+	if _, err := os.Stat(string(d.state)); errors.Is(err, fs.ErrNotExist) {
+		d.say("state", statusWarn, string(d.state)+" does not exist yet", "`ferry enable` makes it")
+		return
+	}
+	d.checkMode("state", string(d.state), 0o700)
+}
+
+// The shares of the disk that must be free: below the first nothing new
+// begins, below the second it is said.
+const (
+	diskFail = 0.02
+	diskWarn = 0.10
+)
+
+func (d *doctor) checkMachine() {
+	path := string(d.state)
+	for path != "/" {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	free, share, err := machine.DiskFree(path)
+	detail := fmt.Sprintf("%.1f GiB free, %.0f %%", float64(free)/(1<<30), share*100)
+	switch {
+	case err != nil:
+		d.say("disk", statusWarn, err.Error(), "look at the disk of "+path)
+	case share < diskFail:
+		d.say("disk", statusFail, detail, "free some space on the disk of "+path)
+	case share < diskWarn:
+		d.say("disk", statusWarn, detail, "free some space on the disk of "+path)
+	default:
+		d.say("disk", statusOK, detail, "")
+	}
+	if p, paused, err := d.state.paused(); err != nil {
+		d.say("pause", statusFail, err.Error(), "`ferry resume`")
+	} else if paused {
+		d.say("pause", statusWarn, "this machine begins nothing new"+because(p.Reason), "`ferry resume`")
+	}
+}
+
+func (d *doctor) checkRepository(ctx context.Context, p *project) {
+	version, err := gitLine(ctx, d.at.dir, "--version")
+	if err != nil {
+		d.sayErr(ctx, "git", err, "install git")
+		return
+	}
+	d.say("git", statusOK, version, "")
+	gate, err := p.Gate(ctx)
+	if err != nil {
+		d.sayErr(ctx, "repository", err, "")
+		return
+	}
+	base, err := gate.Base(ctx, "")
+	if err != nil {
+		d.sayErr(ctx, "repository", err, "")
+		return
+	}
+	if d.fix {
+		if _, err := gate.RepairCheckout(ctx); err != nil {
+			d.say("checkout", statusFail, err.Error(), "commit or stash your changes, then `ferry doctor --fix`")
+		}
+	}
+	where := "on " + base.Branch
+	if base.Detached {
+		where = "detached: orders need --target BRANCH"
+	}
+	d.say("repository", statusOK, fmt.Sprintf("%s at %s, %s", p.repo, base.Commit.Short(), where), "")
+	d.checkIgnored(ctx)
+}
+
+// checkIgnored looks whether git would commit .ferry, which may hold secrets.
+func (d *doctor) checkIgnored(ctx context.Context) {
+	if _, err := gitLine(ctx, d.at.dir, "check-ignore", "-q", localDir+"/"+credentialsFile); err == nil {
+		return
+	}
+	r, err := findRepository(ctx, d.at.dir)
+	if err == nil && d.fix {
+		e := enabling{a: d.a, state: d.state, repo: r}
+		if err = e.ignore(); err == nil {
+			d.say("ignore", statusOK, "the line /.ferry/ was added to "+r.exclude, "")
+			return
+		}
+	}
+	d.say("ignore", statusFail, "git does not ignore .ferry, where keys may be", "`ferry doctor --fix`, or add the line /.ferry/ to .git/info/exclude")
+}
+
+func (d *doctor) checkCredentials() {
+	path := filepath.Join(d.at.dir, localDir, credentialsFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	d.checkMode("credentials", path, 0o600)
+}
+
+func (d *doctor) checkEngine(ctx context.Context, p *project) {
+	c, k, err := p.engine()
+	if err != nil {
+		d.sayErr(ctx, "engine", err, "")
+		return
+	}
+	if err := c.Check(); err != nil {
+		d.say("engine", statusFail, err.Error(), "mend it in "+d.at.files[len(d.at.files)-1])
+		return
+	}
+	in, err := engines.Resolve(c.Command, environ("PATH"))
+	if err != nil {
+		d.sayErr(ctx, "engine", err, "install it, or set command in agent.toml")
+		return
+	}
+	detail := c.Command + ", " + in.Path
+	if k.Known() {
+		done := d.a.busy("asking " + c.Command + " for its version")
+		v, err := in.Version(ctx, engines.Environ(os.Environ(), c, k, box.LevelNone))
+		done()
+		if err != nil {
+			d.say("engine", statusFail, err.Error(), "run `"+c.Command+" --version` yourself and mend what it says")
+			return
+		}
+		d.say("engine", statusOK, detail+", "+v, "")
+	} else {
+		d.say("engine", statusOK, detail, "")
+		if slices.Equal(p.config.Args, k.Args) || len(p.config.Args) == 0 {
+			d.say("contract", statusWarn, k.Warning, "set args in agent.toml")
+		}
+	}
+	d.checkLogin(p, k, c)
+}
+
+func (d *doctor) checkLogin(p *project, k engines.Contract, c engines.Config) {
+	if len(k.Login) == 0 {
+		return
+	}
+	var there []string
+	for _, path := range p.config.Box.Login {
+		if _, err := os.Stat(path); err == nil {
+			there = append(there, path)
+		}
+	}
+	switch {
+	case len(there) > 0:
+		d.say("login", statusOK, strings.Join(there, ", "), "")
+	case len(c.Credentials) > 0:
+		d.say("login", statusOK, "credentials.json", "")
+	default:
+		d.say("login", statusWarn, c.Command+" has no login that a run would see",
+			"log in with it and name the files in [box] login, or put its key into .ferry/credentials.json")
+	}
+}
+
+func (d *doctor) checkSandbox(ctx context.Context, p *project) {
+	level, report, err := p.level(ctx)
+	switch {
+	case err != nil:
+		d.sayErr(ctx, "sandbox", err, "")
+	case level == box.LevelNone:
+		d.say("sandbox", statusWarn, "none: engines see and may change everything that you can", "set sandbox = \"auto\" in agent.toml")
+	default:
+		d.say("sandbox", statusOK, fmt.Sprintf("%s %s, %d tries as promised", level, report.Version, len(report.Tries)), "")
+	}
+}
+
+func (d *doctor) checkChannel(ctx context.Context) {
+	r, err := d.p.channel.Refresh(ctx)
+	if err != nil {
+		d.sayErr(ctx, "channel", err, "")
+		return
+	}
+	folder := d.p.config.Channel
+	if err := tryWrite(folder); err != nil {
+		d.say("channel", statusFail, err.Error(), "make "+folder+" writable; records wait on this machine until then")
+		return
+	}
+	detail := fmt.Sprintf("%s, %s", d.p.config.ChannelID.Short(), folder)
+	if len(r.Rejected) == 0 {
+		d.say("channel", statusOK, detail, "")
+		return
+	}
+	first := r.Rejected[0]
+	d.say("channel", statusWarn, fmt.Sprintf("%s; %d files are not read, like %s: %s", detail, len(r.Rejected), first.Name, first.Reason),
+		"`ferry channel verify` checks everything; files that are not records can be deleted")
+}
+
+// tryWrite proves that a file can be made in the folder.
+func tryWrite(dir string) error {
+	path := filepath.Join(dir, ".ferry-doctor-"+string(ferry.NewRunID()))
+	if err := atomicfile.Write(path, []byte("ferry doctor was here\n"), 0o600); err != nil {
+		return fmt.Errorf("write to the channel's folder: %w", err)
+	}
+	return os.Remove(path)
+}
+
+func (d *doctor) checkKeys(ctx context.Context) {
+	id := d.p.config.ChannelID
+	members, err := d.p.channel.Members(ctx)
+	if err != nil {
+		d.sayErr(ctx, "members", err, "")
+		return
+	}
+	for _, k := range []struct{ name, path, missing string }{
+		{"agent key", d.state.agentKey(id, d.p.config.Agent), statusFail},
+		{"your key", d.state.operatorKey(id), statusWarn},
+	} {
+		key, err := sign.LoadKey(k.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			d.say(k.name, k.missing, "none at "+k.path, "`ferry enable` makes it where it may")
+			continue
+		}
+		if err != nil {
+			d.say(k.name, statusFail, err.Error(), "chmod 600 "+k.path)
+			continue
+		}
+		public := key.Public().String()
+		i := slices.IndexFunc(members, func(m ferry.Member) bool { return m.Key == public })
+		if i < 0 {
+			d.say(k.name, statusFail, "the channel does not know it", "`ferry enable` admits it, where the master's key is")
+			continue
+		}
+		d.say(k.name, statusOK, "member "+string(members[i].Name)+grantsLine(members[i].Grants), "")
+	}
+	if path := d.state.recoveryKey(id); isFile(path) {
+		d.say("recovery key", statusWarn, "it is still on this machine, where a thief would find it with the others",
+			"move "+path+" to a place that is not on this machine")
+	}
+}
+
+// checkClock compares the clock with the records that this machine wrote.
+func (d *doctor) checkClock(ctx context.Context) {
+	now := d.a.now()
+	if now.Year() < 2025 {
+		d.say("clock", statusFail, "it says "+now.Format(time.DateTime), "set the clock")
+		return
+	}
+	entries, err := d.p.channel.Ledger(ctx, 20)
+	if err != nil {
+		d.sayErr(ctx, "ledger", err, "`ferry channel verify`")
+		return
+	}
+	for _, e := range entries {
+		if e.Time.Sub(now) > 5*time.Minute {
+			d.say("clock", statusWarn, fmt.Sprintf("it says %s, and a record is from %s", now.Format(time.DateTime), e.Time.Local().Format(time.DateTime)),
+				"set the clocks of the machines; nothing is decided by them, but times are shown wrong")
+			return
+		}
+	}
+	d.say("clock", statusOK, now.Format(time.DateTime), "")
+}
+
+func (d *doctor) checkWorker() {
+	for _, s := range d.p.workersAlive() {
+		if s.Agent == d.p.config.Agent {
+			d.say("worker", statusOK, fmt.Sprintf("%s, pid %d", s.Agent, s.PID), "")
+			return
+		}
+	}
+	if d.fix {
+		d.removeStale()
+	}
+	d.say("worker", statusWarn, string(d.p.config.Agent)+" does not run", "`ferry agent run`")
+}
+
+// removeStale removes status files whose worker is gone.
+func (d *doctor) removeStale() {
+	all, alive := d.p.workers()
+	for i, s := range all {
+		if alive[i] || process.Alive(s.PID, s.PIDMark) {
+			continue
+		}
+		path := d.state.worker(d.p.config.ChannelID, s.Agent)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.say("worker", statusWarn, err.Error(), "remove "+path)
+		}
+	}
+}

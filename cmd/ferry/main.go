@@ -1,0 +1,31 @@
+// Command ferry is the command line of a fleet: it reads configuration,
+// builds everything and offers one verb per file.
+//
+// It promises stable `--json` shapes (shapes.go), exit codes (0 done, 1 not
+// done, 2 misuse, 130 interrupted) and errors that say what, why and what
+// next. It holds no rules of its own: what may happen is decided by the
+// packages it puts together, and the worker never gets to see the operator's
+// key.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ferry-fleet/ferry/internal/box"
+)
+
+func main() {
+	box.Main()
+	os.Exit(run())
+}
+
+// run is main without the exit, so that deferred work is done.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := newApp(os.Stdout, os.Stderr)
+	return a.execute(ctx, os.Args[1:])
+}
