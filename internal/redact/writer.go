@@ -51,7 +51,7 @@ func (w *writer) take(p []byte) {
 		p, w.swallow = p[end:], false
 	}
 	w.pending = append(w.pending, p...)
-	if len(w.pending) <= window && bytes.IndexAny(p, "\r\n") < 0 {
+	if len(w.pending) <= window && !bytes.ContainsAny(p, "\r\n") {
 		return
 	}
 	text := string(w.pending)
