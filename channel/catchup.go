@@ -59,6 +59,9 @@ func (c *Channel) catchUp(ctx context.Context) error {
 		}
 	}
 	if off < size {
+		if err := c.remember(ctx, off); err != nil { // the roster that the new records are judged by
+			return err
+		}
 		if err := c.index(ctx, off, size); err != nil {
 			return err
 		}

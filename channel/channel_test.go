@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
@@ -29,7 +30,7 @@ func judge(_ *ferry.Order, r *ferry.Result) ferry.Evidence {
 	return ferry.Evidence{Status: ferry.EvidenceVerified}
 }
 
-func testKey(tb testing.TB, name string) sign.Key {
+func testKey(tb rapid.TB, name string) sign.Key {
 	tb.Helper()
 	k, err := sign.GenerateKey(bytes.NewReader(fmt.Appendf(nil, "%-32s", name)))
 	if err != nil {

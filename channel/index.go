@@ -25,7 +25,7 @@ CREATE INDEX records_chain ON records (writer, epoch, seq);
 CREATE INDEX records_subject ON records (subject, n) WHERE subject IS NOT NULL;
 CREATE INDEX records_statement ON records (n) WHERE type IN ('root', 'admit');
 CREATE INDEX records_fork ON records (n) WHERE main = 0;
-CREATE TABLE own (writer TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE own (writer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE orders (
 	n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, label TEXT NOT NULL, state TEXT NOT NULL, active INTEGER NOT NULL,
 	asks INTEGER NOT NULL, issued INTEGER NOT NULL, version INTEGER NOT NULL, task BLOB NOT NULL);

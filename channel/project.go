@@ -94,6 +94,17 @@ func (p *projector) add(ctx context.Context, f frame) error {
 		p.unreadable(f, sign.ErrUnverified)
 		return nil
 	}
+	if f.own {
+		if err := p.mine(ctx, w.writer, r.head.Seq); err != nil {
+			return err
+		}
+	}
+	if f.suspect {
+		follows, err := p.follows(ctx, w, &r)
+		if err != nil || !follows {
+			return err // it comes from the folder again, behind its predecessor
+		}
+	}
 	main, err := p.place(ctx, w, &r)
 	if err != nil {
 		return err
@@ -114,11 +125,6 @@ func (p *projector) add(ctx context.Context, f frame) error {
 	p.fresh[r.id] = r
 	if ok {
 		p.touch(subject)
-	}
-	if f.own {
-		if err := p.mine(ctx, w.writer); err != nil {
-			return err
-		}
 	}
 	if statement(r.head.Type) && main {
 		return p.rule(ctx)
@@ -141,10 +147,20 @@ func (p *projector) genuine(f frame, w chain) bool {
 	return err == nil
 }
 
-// mine notes that records of a writer are signed on this machine, and that its directory has to be looked at: the files of
-// what was just indexed may be missing from it.
-func (p *projector) mine(ctx context.Context, w ferry.WriterID) error {
-	if _, err := p.q.ExecContext(ctx, `INSERT OR IGNORE INTO own VALUES (?)`, string(w)); err != nil {
+// follows reports whether the predecessor of a record is here, which is certain but behind damage.
+func (p *projector) follows(ctx context.Context, w chain, r *parsed) (bool, error) {
+	if r.head.Seq == 1 {
+		return true, nil
+	}
+	var n int
+	return one(ctx, p.q, []any{&n}, `SELECT n FROM records WHERE id = ? AND writer = ? AND epoch = ? AND seq = ?`,
+		r.head.Prev[:], string(w.writer), w.epoch, r.head.Seq-1)
+}
+
+// mine notes the highest number that this machine signed for a writer, and that the writer's directory has to be looked at:
+// the files of what is being indexed may be missing from it.
+func (p *projector) mine(ctx context.Context, w ferry.WriterID, seq uint64) error {
+	if _, err := p.q.ExecContext(ctx, `INSERT INTO own VALUES (?, ?) ON CONFLICT DO UPDATE SET seq = max(seq, excluded.seq)`, string(w), seq); err != nil {
 		return err
 	}
 	_, err := p.q.ExecContext(ctx, `DELETE FROM dirs WHERE dir = ?`, recordsPath(w))

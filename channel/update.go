@@ -23,6 +23,10 @@ var ErrUnpublished = errors.New("recorded here, but not yet in the folder")
 // old copy of it is put back. The writer writes no more.
 var ErrForked = errors.New("the writer has signed one number twice")
 
+// ErrDamaged reports that the store has lost records of a writer of this machine. It writes no more until the folder has
+// brought them back, because it would sign a number twice.
+var ErrDamaged = errors.New("the store is damaged")
+
 // Writer writes records under one key.
 type Writer struct {
 	c   *Channel
@@ -133,6 +137,13 @@ func (w *Writer) begin(ctx context.Context, now time.Time) (*Tx, error) {
 	t, err := readTip(ctx, c.db, at)
 	if err != nil {
 		return nil, err
+	}
+	var signed uint64
+	if _, err := one(ctx, c.db, []any{&signed}, `SELECT seq FROM own WHERE writer = ?`, string(w.id)); err != nil {
+		return nil, err
+	}
+	if t.seq < signed {
+		return nil, fmt.Errorf("writer %s: %w: the store has number %d, the last was %d; bring the folder back, which has the rest", w.id, ErrDamaged, t.seq, signed)
 	}
 	prev := t.id
 	if t.seq == 0 {
