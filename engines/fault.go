@@ -34,6 +34,7 @@ type Fault struct {
 	Engine     ferry.EngineName
 }
 
+// String returns the fault in one line.
 func (f *Fault) String() string {
 	return fmt.Sprintf("engine %s: %s: %s", f.Engine, f.Class, f.Reason)
 }

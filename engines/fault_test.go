@@ -64,6 +64,8 @@ func TestRecorded(t *testing.T) {
 		{cli: "codex", name: "hangmid", exit: -1, ended: stalled, fault: engines.FaultSilent, reason: "printed nothing"},
 		{cli: "codex", name: "refused", exit: -1, ended: stalled, fault: engines.FaultEndpoint, reason: "Connection failed"},
 
+		{cli: "codex", name: "hungtool", exit: -1, ended: stalled},
+
 		{cli: "claude", name: "ok", ended: exited, text: "All done.", usage: used(2, 200, 20, 1200)},
 		{cli: "claude", name: "denied", ended: exited, text: "I was refused.", usage: used(2, 200, 20, 1200), denied: []string{"Write /work/hello.txt"}},
 		{cli: "claude", name: "401", exit: 1, ended: exited, fault: engines.FaultAuth, reason: "invalid API key"},
@@ -78,6 +80,8 @@ func TestRecorded(t *testing.T) {
 		{cli: "claude", name: "hangmid", exit: -1, ended: stalled, fault: engines.FaultSilent, reason: "printed nothing"},
 		{cli: "claude", name: "refused", exit: 1, ended: exited, fault: engines.FaultEndpoint, reason: "ECONNREFUSED"},
 
+		{cli: "claude", name: "hungtool", exit: -1, ended: stalled, usage: used(1, 100, 1, 0)},
+
 		{cli: "pi", name: "ok", ended: exited, text: "All done.", usage: used(2, 200, 20, 240)},
 		{cli: "pi", name: "401", ended: exited, usage: used(1, 0, 0, 0), fault: engines.FaultAuth, reason: "401"},
 		{cli: "pi", name: "402", ended: exited, usage: used(1, 0, 0, 0), fault: engines.FaultCredit, reason: "402"},
@@ -88,6 +92,7 @@ func TestRecorded(t *testing.T) {
 		{cli: "pi", name: "nokey", exit: 1, ended: exited, fault: engines.FaultEmpty, reason: "Unknown provider"},
 		{cli: "pi", name: "hang", ended: exited, usage: used(1, 0, 0, 0), fault: engines.FaultEndpoint, reason: "timed out"},
 		{cli: "pi", name: "hangmid", exit: -1, ended: stalled, fault: engines.FaultSilent, reason: "printed nothing"},
+		{cli: "pi", name: "hungtool", exit: -1, ended: stalled, usage: used(1, 100, 10, 120)},
 		{cli: "pi", name: "refused", ended: exited, usage: used(1, 0, 0, 0), fault: engines.FaultEndpoint, reason: "Connection error"},
 	} {
 		t.Run(tt.cli+"/"+tt.name, func(t *testing.T) {

@@ -3,10 +3,12 @@
 package engines_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 // live is a run of a real CLI against the scripted model server.
 type live struct {
+	ctx    context.Context // nil for that of the test
 	cli    string
 	script modelserver.Script
 	level  box.Level
@@ -75,7 +78,11 @@ func (l *live) run(t *testing.T) engines.Reply {
 		Box: box.Spec{Level: l.level, Net: box.NetOpen, Work: l.work, State: t.TempDir(), Mark: l.mark, Login: l.login(t, url)},
 	}
 	req.Environ = os.Environ()
-	got := engines.Run(t.Context(), req)
+	ctx := l.ctx
+	if ctx == nil {
+		ctx = t.Context()
+	}
+	got := engines.Run(ctx, req)
 	t.Logf("%s: ended %s, exit %d, fault %v, usage %+v, denied %v, %d requests, %s", l.cli, got.Ended, got.Exit, got.Fault, got.Usage, got.Denied, server.Requests(), got.Duration.Round(10*time.Millisecond))
 	if got.Err != nil {
 		t.Errorf("err %v", got.Err)
@@ -161,7 +168,7 @@ func (l *live) wrote(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(l.work, "hello.txt"))
 	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return string(data)
 }
@@ -202,6 +209,14 @@ func TestLiveSaysDoneButDidNothing(t *testing.T) {
 	})
 }
 
+// down takes the server away. codex waits for it for ever; the others give up.
+func down(l *live) {
+	l.down = true
+	if l.cli == "codex" {
+		l.stall = 8 * time.Second
+	}
+}
+
 func TestLiveFaults(t *testing.T) {
 	status := func(code int, body string) []modelserver.Step {
 		return []modelserver.Step{{Do: modelserver.DoError, Status: code, Body: body}}
@@ -223,9 +238,9 @@ func TestLiveFaults(t *testing.T) {
 		{"500", status(500, ""), nil, engines.FaultEndpoint, nil},
 		{"cut", do(modelserver.DoCut), nil, engines.FaultEndpoint, nil},
 		{"empty", do(modelserver.DoEmpty), nil, engines.FaultEmpty, map[string]engines.Class{"codex": engines.FaultEndpoint}},
-		{"silent", do(modelserver.DoHang), func(l *live) { l.stall = 4 * time.Second }, engines.FaultSilent, nil},
-		{"headers then silence", do(modelserver.DoHangMid), func(l *live) { l.stall = 4 * time.Second }, engines.FaultSilent, nil},
-		{"nothing listens", do(modelserver.DoText), func(l *live) { l.down, l.stall = true, 6*time.Second }, engines.FaultEndpoint, nil},
+		{"silent", do(modelserver.DoHang), func(l *live) { l.stall = 8 * time.Second }, engines.FaultSilent, nil},
+		{"headers then silence", do(modelserver.DoHangMid), func(l *live) { l.stall = 8 * time.Second }, engines.FaultSilent, nil},
+		{"nothing listens", do(modelserver.DoText), down, engines.FaultEndpoint, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			eachCLI(t, func(t *testing.T, cli string) {
@@ -307,17 +322,29 @@ func TestLiveLargePrompt(t *testing.T) {
 }
 
 // TestLiveOrphan lets the model start a command that leaves a child behind and
-// never ends: the silence is the tool's, and nothing of it survives.
+// never ends, and stops the run while it lasts: nothing survives.
 func TestLiveOrphan(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		l := newLive(t, cli, modelserver.Step{Do: modelserver.DoShell, Cmd: "(setsid tail -f /dev/null &) ; echo hi > hello.txt; tail -f /dev/null"}, sayDone)
-		l.stall = 5 * time.Second
+		l.stall = time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		l.ctx = ctx
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			for ctx.Err() == nil && l.wrote(t) == "" {
+				<-time.After(20 * time.Millisecond)
+			}
+			cancel()
+		})
 		got := l.run(t)
+		cancel()
+		watch.Wait()
 		if l.wrote(t) == "" {
 			t.Fatalf("the command did not run\n%s", got.Tail)
 		}
-		if got.Ended == engines.EndedStalled && got.Fault != nil {
-			t.Errorf("fault %v, but a tool was running", got.Fault)
+		if got.Ended != engines.EndedCancelled || got.Fault != nil {
+			t.Errorf("ended %s with %v", got.Ended, got.Fault)
 		}
 	})
 }

@@ -110,8 +110,8 @@ func (p *piParser) message(e piEvent) (string, bool) {
 	p.out.Failure = nil
 	text := piText(m.Content)
 	p.out.Text = text
-	if m.Stop == "stop" {
-		return strings.TrimSpace(text + fmt.Sprintf("\ntokens: %d in, %d out", p.out.Usage.TokensIn, p.out.Usage.TokensOut)), true
+	if m.Stop == "stop" && text != "" {
+		return fmt.Sprintf("%s\ntokens: %d in, %d out", text, p.out.Usage.TokensIn, p.out.Usage.TokensOut), true
 	}
 	return text, true
 }
