@@ -223,6 +223,19 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+// BenchmarkHeldKey writes a key that never ends line by line: the cost of a line must not grow with the length of the key.
+func BenchmarkHeldKey(b *testing.B) {
+	w := redact.New([]string{secret}).Writer(io.Discard)
+	io.WriteString(w, "-----BEGIN PRIVATE KEY-----\n")
+	line := []byte(strings.Repeat("QUJD", 16) + "\n")
+	b.SetBytes(int64(len(line)))
+	for b.Loop() {
+		if _, err := w.Write(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkString(b *testing.B) {
 	r := redact.New([]string{secret, "another-secret-value", "third-secret-value"})
 	text := strings.Repeat("an ordinary line of output of some program, with sha256:0a0b0c\n", 1000)

@@ -21,6 +21,7 @@ type writer struct {
 	redactor *Redactor
 	to       io.Writer
 	pending  []byte
+	wait     int  // how long pending must be before it is searched again
 	swallow  bool // inside of a token that is longer than the window
 	closed   bool
 	err      error
@@ -51,7 +52,7 @@ func (w *writer) take(p []byte) {
 		p, w.swallow = p[end:], false
 	}
 	w.pending = append(w.pending, p...)
-	if len(w.pending) <= window && !bytes.ContainsAny(p, "\r\n") {
+	if len(w.pending) <= window && !w.due(p) {
 		return
 	}
 	text := string(w.pending)
@@ -63,6 +64,19 @@ func (w *writer) take(p []byte) {
 	}
 	w.emit(text[:cut], hits)
 	w.pending = append(w.pending[:0], text[cut:]...)
+	if w.wait = 0; bytes.ContainsAny(w.pending, "\r\n") {
+		w.wait = 2 * len(w.pending)
+	}
+}
+
+// due reports whether pending is to be searched, of which p came last. Lines that are held back for what may follow them
+// are searched again when twice as much is there or a key ends, so that a long key does not cost its length squared.
+func (w *writer) due(p []byte) bool {
+	if !bytes.ContainsAny(p, "\r\n") {
+		return false
+	}
+	const end = "-----END"
+	return len(w.pending) >= w.wait || bytes.Contains(w.pending[max(0, len(w.pending)-len(p)-len(end)-64):], []byte(end))
 }
 
 // cut returns how much of text can be passed on: whole lines, up to a secret that may go on in what is still to come.
