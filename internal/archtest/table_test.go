@@ -85,6 +85,7 @@ var dependencies = map[string]string{
 	"github.com/pelletier/go-toml/v2":        "configuration files",
 	"github.com/prometheus/client_golang":    "metrics",
 	"github.com/rogpeppe/go-internal":        "testscript and file locks",
+	"github.com/sergi/go-diff":               "line diffs, as go-git makes them",
 	"github.com/spf13/cobra":                 "the command line",
 	"github.com/spf13/pflag":                 "the flags of cobra",
 	"github.com/syncthing/syncthing":         "the embedded carrier",
@@ -133,6 +134,7 @@ var calls = []call{
 var clocks = map[string]string{
 	"internal/process/process.go":      "measures how long a process ran",
 	"internal/process/cgroup_linux.go": "waits a bounded time for a group to die",
+	"internal/ferrytest/ferrytest.go":  "deadlines of tests",
 	"internal/modelserver/server.go":   "stamps what the tests' server was asked",
 	"internal/process/tree_linux.go":   "waits a bounded time for a tree to die",
 	"engines/output.go":                "the clocks of a running engine",
