@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/engines"
+)
+
+// ending is why an attempt was ended from outside, and how it is closed.
+type ending struct {
+	outcome ferry.Outcome
+	why     ferry.StopReason
+	reason  string
+}
+
+var shutdown = ending{ferry.OutcomeShutdown, ferry.StopShutdown, "the worker was stopped"}
+
+// steeredReason words the end of a run that begins again with a note.
+const steeredReason = "a note for the engine arrived"
+
+func endOf(why ferry.StopReason, reason string) *ending {
+	return &ending{outcome: ferry.OutcomeKilled, why: why, reason: reason}
+}
+
+// attempt is one try at an order that runs here. Its goroutine is work; the
+// methods are for the goroutine that owns the worker.
+type attempt struct {
+	task    ferry.Task
+	start   ferry.RecordID
+	n       int64
+	since   time.Time
+	cancel  context.CancelFunc
+	control chan engines.Control
+
+	// Owned by the worker's goroutine.
+	frozen bool
+	ending bool
+	told   map[ferry.RecordID]bool
+
+	mu      sync.Mutex
+	run     ferry.RunID
+	phase   string
+	log     string
+	pending []ferry.Steer      // told to us, not yet to a run
+	stopRun context.CancelFunc // ends the present run alone
+	why     *ending            // set once the attempt was told to end
+}
+
+// end ends the attempt; its work is kept.
+func (a *attempt) end(why *ending) {
+	if a.ending {
+		return
+	}
+	a.ending = true
+	a.mu.Lock()
+	a.why = why
+	a.mu.Unlock()
+	a.cancel()
+}
+
+// ended gives why the attempt was told to end, or nil.
+func (a *attempt) ended() *ending {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.why
+}
+
+// freeze stops or continues the engine with its clocks.
+func (a *attempt) freeze(on bool) {
+	c := engines.Thaw
+	if on {
+		c = engines.Freeze
+	}
+	select {
+	case a.control <- c:
+		a.frozen = on
+	default: // the engine has not taken the last one: the next pass tries again
+	}
+}
+
+// steer ends the present run, whose work is kept, and begins another with the notes.
+func (a *attempt) steer(notes []ferry.Steer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range notes {
+		a.told[s.ID] = true
+	}
+	a.pending = append(a.pending, notes...)
+	if a.stopRun != nil {
+		a.stopRun()
+	}
+}
+
+// enter begins a run of the attempt: it takes the notes that are waiting, and
+// says how to end the run.
+func (a *attempt) enter(run ferry.RunID, dir string, stop context.CancelFunc) []ferry.Steer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.run, a.log, a.phase, a.stopRun = run, filepath.Join(dir, LogFile), "starting", stop
+	notes := a.pending
+	a.pending = nil
+	return notes
+}
+
+// steered reports whether a note is waiting for the next run.
+func (a *attempt) steered() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.pending) > 0
+}
+
+func (a *attempt) at(phase string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.phase = phase
+}
+
+func (a *attempt) status() RunningStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return RunningStatus{
+		Order: a.task.ID, Label: a.task.Order.Label, Run: a.run, Attempt: a.n, Engine: "", Phase: a.phase,
+		Since: a.since, Log: a.log, Frozen: a.frozen,
+	}
+}
+
+// event is what an attempt tells the worker: that a run has ended while the
+// attempt goes on, or how the attempt has ended.
+type event struct {
+	start  ferry.RecordID
+	run    *Journal // a run that has ended, to be reported; nil at the end
+	closed *closing // the end of the attempt
+}
+
+// closing is the end of an attempt: what its records are made of.
+type closing struct {
+	order   ferry.RecordID
+	label   ferry.Label
+	start   ferry.RecordID
+	last    *Journal
+	dirs    []string // run directories, to be retired once this is in the channel
+	fault   *engines.Fault
+	worked  bool  // the engine answered
+	trouble error // of this machine: not the order's and not the engine's
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
+	"github.com/ferry-fleet/ferry/engines"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+)
+
+// begin claims and starts the next attempt of an order, durably, and then
+// lets its goroutine go. Losing the order to another worker is not an error.
+func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
+	task, err := w.cfg.Channel.Task(ctx, s.Order.String())
+	if err != nil {
+		return err
+	}
+	start := ferry.Start{
+		Engine: string(w.cfg.Engine.Name), Model: w.cfg.Engine.Model, Sandbox: string(w.cfg.Box.Level), From: task.Next.From,
+	}
+	_, id, err := w.cfg.Writer.Begin(ctx, now, channel.BeginSpec{Order: s.Order, Attempt: s.Attempt, Start: start})
+	if errors.Is(err, channel.ErrNotClaimable) {
+		w.log.Info("lost", "task", string(s.Label), "err", err)
+		return nil
+	}
+	if err = w.unpublished(err); err != nil {
+		return fmt.Errorf("begin %s: %w", s.Label, err)
+	}
+	w.log.Info("begin", "task", string(s.Label), "engine", start.Engine)
+	w.launch(ctx, task, id, w.unproven(&task, id, s.Attempt))
+	return nil
+}
+
+// unproven gives the journal of a run of ours whose engine had finished when
+// the worker was stopped before the checks had: the new attempt begins with
+// the checks, and the engine is not run, or paid, again.
+func (w *Worker) unproven(t *ferry.Task, start ferry.RecordID, attempt int64) *Journal {
+	if len(t.Attempts) == 0 || len(t.Next.Notes) > 0 || len(t.Steers) > 0 {
+		return nil
+	}
+	last := t.Attempts[len(t.Attempts)-1]
+	if last.Holder != w.cfg.Writer.ID() || last.Stop == nil || last.Stop.Reason != ferry.StopShutdown || len(last.Runs) == 0 {
+		return nil
+	}
+	run := last.Runs[len(last.Runs)-1]
+	j, err := ReadJournal(filepath.Join(w.cfg.Runs, string(run.Run)))
+	if err != nil || run.Outcome != ferry.OutcomeDone || j.Commit != t.Next.From || j.Phase != PhaseClosed {
+		return nil
+	}
+	j.Start, j.Attempt, j.Phase, j.Stop, j.Result = start, attempt, PhaseKept, nil, nil
+	return j
+}
+
+// launch starts the goroutine of an attempt; with a journal it goes on where
+// that run was left.
+func (w *Worker) launch(ctx context.Context, task ferry.Task, start ferry.RecordID, resumed *Journal) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a := &attempt{
+		task: task, start: start, n: task.Next.Attempt, since: time.Now(), cancel: cancel,
+		control: make(chan engines.Control, 4), told: map[ferry.RecordID]bool{}, pending: task.Steers,
+	}
+	if resumed != nil {
+		a.n = resumed.Attempt
+	}
+	for _, s := range task.Steers {
+		a.told[s.ID] = true
+	}
+	w.running[start] = a
+	go func() { // its end is the closed event, which Run, Drain and stop wait for
+		defer cancel()
+		var c *closing
+		if resumed != nil {
+			c = w.goOn(own, a, resumed)
+		} else {
+			c = w.work(own, a)
+		}
+		w.events <- event{start: start, closed: c}
+	}()
+}
+
+// orphan closes a start of ours that nothing runs for.
+func (w *Worker) orphan(ctx context.Context, s Step, now time.Time) error {
+	err := w.write(ctx, now, func(tx *channel.Tx) error {
+		_, err := tx.Add(&ferry.Stop{Order: s.Order, Start: s.Start, Reason: s.Why, Note: s.Reason})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("close the orphan of %s: %w", s.Label, err)
+	}
+	return nil
+}
+
+// write adds records to the channel, all or none.
+func (w *Worker) write(ctx context.Context, now time.Time, f func(*channel.Tx) error) error {
+	_, err := w.cfg.Writer.Update(ctx, now, f)
+	return w.unpublished(err)
+}
+
+// unpublished makes a warning of records that hold but are not in the folder
+// yet: the channel publishes them by itself.
+func (w *Worker) unpublished(err error) error {
+	if errors.Is(err, channel.ErrUnpublished) {
+		w.log.Warn("the folder cannot be written; other machines do not see this yet", "err", err)
+		return nil
+	}
+	return err
+}
+
+// stopped gives the reason why nothing new may begin on this machine, or "".
+func (w *Worker) stopped(now time.Time) string {
+	if b, err := atomicfile.ReadBounded(w.cfg.Pause, 64<<10); err == nil {
+		return pauseReason(b)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "paused: the pause file cannot be read: " + err.Error()
+	}
+	if reason := w.trouble(now); reason != "" {
+		return reason
+	}
+	return w.lowDisk()
+}
+
+// runDir makes the directory of a run and writes its first journal.
+func (w *Worker) runDir(j *Journal) (string, error) {
+	dir := filepath.Join(w.cfg.Runs, string(j.Run))
+	if err := atomicfile.MkdirAll(filepath.Join(dir, "in"), 0o700); err != nil {
+		return "", fmt.Errorf("run %s: %w", j.Run, err)
+	}
+	return dir, j.save(dir)
+}

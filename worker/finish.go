@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
+)
+
+// take handles what an attempt tells: a run that ended, or its own end.
+func (w *Worker) take(ctx context.Context, e event, now time.Time) {
+	if e.run != nil {
+		if err := w.reportRun(ctx, e.run, now); err != nil {
+			w.log.Error("record the run", "task", string(e.run.Label), "run", string(e.run.Run), "err", err)
+		}
+		return
+	}
+	c := e.closed
+	delete(w.running, e.start)
+	w.learn(c, now)
+	if err := w.submit(ctx, c, now); err != nil {
+		w.log.Error("close the attempt; it is tried again", "task", string(c.label), "err", err)
+		w.unsaid = append(w.unsaid, c)
+	}
+}
+
+// reportRun writes the record of a run that is not the last of its attempt.
+func (w *Worker) reportRun(ctx context.Context, j *Journal, now time.Time) error {
+	err := w.write(ctx, now, func(tx *channel.Tx) error {
+		_, err := tx.Add(j.record())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(w.cfg.Runs, string(j.Run))
+	j.Reported, j.Phase = true, PhaseClosed
+	if err := j.save(dir); err != nil {
+		return err
+	}
+	return w.retire(ctx, dir)
+}
+
+// learn lets the outcome of an attempt change what is known of the engine and
+// of this machine.
+func (w *Worker) learn(c *closing, now time.Time) {
+	var err error
+	switch {
+	case c.fault != nil:
+		err = w.health.fail(now, *c.fault)
+		w.log.Warn("engine fault", "task", string(c.label), "engine", string(w.cfg.Engine.Name), "err", c.fault.String())
+	case c.worked:
+		err = w.health.worked()
+	}
+	if err != nil {
+		w.log.Error("remember the engine's health", "err", err)
+	}
+	if c.trouble != nil {
+		w.health.troubled(now, c.trouble)
+		w.log.Error("this machine could not carry an attempt through", "task", string(c.label), "err", c.trouble)
+	}
+}
+
+// submit writes the end of an attempt into the channel, unless the order is
+// no longer ours, and then lets its trees go.
+func (w *Worker) submit(ctx context.Context, c *closing, now time.Time) error {
+	j := c.last
+	err := w.write(ctx, now, func(tx *channel.Tx) error {
+		task, err := tx.Task(c.order)
+		if err != nil {
+			return err
+		}
+		for _, b := range w.closingRecords(&task, c) {
+			if _, err := tx.Add(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("submit %s: %w", c.label, err)
+	}
+	w.log.Info("closed", "task", string(c.label), "run", string(j.Run), "outcome", string(j.Outcome))
+	kept := j.Phase != PhaseRunning && j.Phase != PhaseEnded
+	j.Reported, j.Phase = true, PhaseClosed
+	err = j.save(filepath.Join(w.cfg.Runs, string(j.Run)))
+	if !kept {
+		return err
+	}
+	for _, dir := range c.dirs {
+		err = errors.Join(err, w.retire(ctx, dir))
+	}
+	if err != nil {
+		w.log.Warn("retire", "task", string(c.label), "err", err)
+	}
+	return nil
+}
+
+// closingRecords gives the records that close an attempt. An attempt that the
+// channel knows as closed gets none; one that was fenced, or whose order was
+// ended, gets its run and a stop, never a result.
+func (w *Worker) closingRecords(t *ferry.Task, c *closing) []ferry.Body {
+	var mine *ferry.Attempt
+	for i := range t.Attempts {
+		if t.Attempts[i].Start == c.start {
+			mine = &t.Attempts[i]
+		}
+	}
+	if mine == nil || mine.Stop != nil || !mine.Result.IsZero() {
+		return nil
+	}
+	var out []ferry.Body
+	if !c.last.Reported {
+		out = append(out, c.last.record())
+	}
+	if c.fault != nil {
+		out = append(out, &ferry.Note{Order: c.order, Kind: "engine-fault", Text: w.health.note(w.cfg.Engine.Name, c.fault)})
+	}
+	switch {
+	case c.last.Result != nil && t.Live == c.start && t.State == ferry.StateRunning:
+		return append(out, c.last.Result)
+	case c.last.Result != nil:
+		stop := w.stopFor(c.last, ferry.StopFenced, "finished after the order was "+string(t.State))
+		stop.Commit = c.last.Commit
+		return append(out, stop)
+	}
+	return append(out, c.last.Stop)
+}
+
+// flush tries again to write what could not be written.
+func (w *Worker) flush(ctx context.Context, now time.Time) error {
+	var err error
+	var left []*closing
+	for _, c := range w.unsaid {
+		if failed := w.submit(ctx, c, now); failed != nil {
+			left, err = append(left, c), errors.Join(err, failed)
+		}
+	}
+	w.unsaid = left
+	return err
+}

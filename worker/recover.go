@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/process"
+	"github.com/ferry-fleet/ferry/internal/worktree"
+)
+
+// recover looks after what an earlier process of this worker left: it ends
+// what survived, keeps the work, and closes every attempt that is still open
+// in the channel. An attempt whose engine had already ended is finished, not
+// run again.
+func (w *Worker) recover(ctx context.Context, now time.Time) error {
+	journals, bad := ReadJournals(w.cfg.Runs)
+	if bad != nil {
+		w.log.Warn("a run of an earlier process cannot be read", "err", bad)
+	}
+	if _, err := w.cfg.Channel.Refresh(ctx); err != nil {
+		return fmt.Errorf("refresh the channel: %w", err)
+	}
+	latest := map[ferry.RecordID]*Journal{}
+	for _, j := range journals {
+		latest[j.Start] = j // of the runs of one attempt only the last can be open
+	}
+	for _, j := range journals {
+		if j.Phase == PhaseClosed {
+			continue
+		}
+		if err := w.recoverRun(ctx, j, latest[j.Start] == j, now); err != nil {
+			return fmt.Errorf("look after run %s of %s: %w", j.Run, j.Label, err)
+		}
+	}
+	return w.prune(ctx, journals, now)
+}
+
+func (w *Worker) recoverRun(ctx context.Context, j *Journal, last bool, now time.Time) error {
+	if n, err := process.Sweep(string(j.Run)); err != nil {
+		return err
+	} else if n > 0 {
+		w.log.Warn("ended processes of an earlier worker", "task", string(j.Label), "run", string(j.Run), "processes", n)
+	}
+	task, err := w.cfg.Channel.Task(ctx, j.Order.String())
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(w.cfg.Runs, string(j.Run))
+	open := last && task.Live == j.Start
+	switch {
+	case open && (j.Phase == PhaseEnded || j.Phase == PhaseKept) && j.Outcome == ferry.OutcomeDone:
+		w.log.Info("go on with a finished run", "task", string(j.Label), "run", string(j.Run))
+		w.launch(ctx, task, j.Start, j)
+		return nil
+	case j.Phase == PhaseMade || j.Phase == PhaseRunning || j.Phase == PhaseEnded:
+		if err := w.keepOrphan(ctx, &task, j, dir); err != nil {
+			return err
+		}
+	}
+	if open && j.Phase != PhaseReady {
+		j.Stop = w.stopFor(j, ferry.StopOrphan, "the worker died under it; what it left is kept")
+		j.Stop.Commit = j.Commit
+		j.Phase = PhaseReady
+		if err := j.save(dir); err != nil {
+			return err
+		}
+	}
+	if !last {
+		return w.reportRun(ctx, j, now)
+	}
+	return w.submit(ctx, &closing{order: j.Order, label: j.Label, start: j.Start, last: j, dirs: []string{dir}}, now)
+}
+
+// keepOrphan snapshots what a dead run left, if its tree was ever made.
+func (w *Worker) keepOrphan(ctx context.Context, t *ferry.Task, j *Journal, dir string) error {
+	if j.Outcome == "" {
+		j.Outcome, j.Reason = ferry.OutcomeOrphan, "the worker died under it"
+	}
+	if j.Ended.IsZero() {
+		j.Ended = j.Started
+	}
+	snap, err := w.snapshot(ctx, t, j, dir)
+	if errors.Is(err, worktree.ErrBroken) {
+		j.Commit = j.From // the tree was never finished, so no engine was in it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.Commit, j.Tree, j.Skipped, j.Phase = snap.Commit, snap.Tree, snap.Skipped, PhaseKept
+	return j.save(dir)
+}
+
+// keepRuns is how many run directories are kept, and keepDays for how long:
+// journals and logs, without their trees.
+const (
+	keepRuns = 500
+	keepDays = 30
+)
+
+// prune removes the oldest closed run directories.
+func (w *Worker) prune(ctx context.Context, journals []*Journal, now time.Time) error {
+	for i, j := range journals {
+		old := len(journals)-i > keepRuns || now.Sub(j.Started) > keepDays*24*time.Hour
+		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil {
+			continue
+		}
+		dir := filepath.Join(w.cfg.Runs, string(j.Run))
+		if err := w.retire(ctx, dir); err != nil {
+			w.log.Warn("prune", "run", string(j.Run), "err", err)
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			w.log.Warn("prune", "run", string(j.Run), "err", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
+	"github.com/ferry-fleet/ferry/engines"
+	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/process"
+	"github.com/ferry-fleet/ferry/internal/redact"
+	"github.com/ferry-fleet/ferry/internal/worktree"
+)
+
+// Config is everything a worker needs; cmd/ferry fills it.
+type Config struct {
+	Agent   ferry.AgentName
+	Machine string
+	Channel *channel.Channel
+	Writer  *channel.Writer
+	Gate    *worktree.Gate
+	Engine  engines.Config
+	// Engine's place in the box, and that of the checks: level, network, binds,
+	// environment and limits. The worker fills in tree, state and mark.
+	Box       box.Spec
+	ChecksBox box.Spec
+	Probe     string // hash of the sandbox's probe report
+	Prepare   string // the command of [box] that fills the caches
+	Caches    string // directory of those caches
+	Runs      string // directory of the run directories
+	Health    string // file that remembers the engine's failures
+	Status    string // status file
+	Pause     string // file whose presence stops new work on this machine
+
+	MaxParallel  int
+	Poll         time.Duration
+	Timeout      time.Duration // of a run, where the order names none
+	CheckTimeout time.Duration
+	Settle       time.Duration
+	Backoff      func(failures int) time.Duration
+	MinDisk      float64 // share of the disk that must stay free, 0 to 1
+	Redactor     *redact.Redactor
+	Log          *slog.Logger
+}
+
+// Worker is one agent in one project. Use New.
+type Worker struct {
+	cfg Config
+	log *slog.Logger
+
+	// Owned by the goroutine of Run or Pass.
+	running map[ferry.RecordID]*attempt // by start
+	events  chan event
+	health  health
+	seen    map[ferry.RecordID]firstSeen
+	unsaid  []*closing // closed attempts whose records could not be written yet
+	last    Status
+	started time.Time
+	ready   bool // what an earlier process left has been looked after
+}
+
+type firstSeen struct {
+	attempt int64
+	at      time.Time
+}
+
+// New checks the configuration and makes a worker. It starts nothing.
+func New(cfg Config) (*Worker, error) {
+	if cfg.Channel == nil || cfg.Writer == nil || cfg.Gate == nil || cfg.Runs == "" || cfg.Log == nil {
+		return nil, errors.New("worker: channel, writer, gate, runs and log are needed")
+	}
+	if err := cfg.Engine.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Backoff == nil {
+		cfg.Backoff = Backoff
+	}
+	if cfg.Redactor == nil {
+		cfg.Redactor = redact.New(cfg.Engine.Secrets())
+	}
+	cfg.MaxParallel = max(cfg.MaxParallel, 1)
+	w := &Worker{
+		cfg: cfg, log: cfg.Log.With("agent", string(cfg.Agent)), running: map[ferry.RecordID]*attempt{},
+		events: make(chan event), seen: map[ferry.RecordID]firstSeen{},
+	}
+	h, err := readHealth(cfg.Health, cfg.Engine)
+	if err != nil {
+		return nil, err
+	}
+	w.health = h
+	return w, nil
+}
+
+// Run works until ctx ends: it passes on every change of the channel, on every
+// tick and after every attempt. When ctx ends it starts nothing more, stops
+// what runs, keeps its work, closes it in the channel and returns nil.
+func (w *Worker) Run(ctx context.Context) error {
+	wake, err := w.cfg.Channel.Watch(ctx)
+	if err != nil {
+		w.log.Warn("no file notifications, polling only", "err", err)
+		wake = nil
+	}
+	tick := time.NewTicker(w.poll(wake != nil))
+	defer tick.Stop()
+	for {
+		if err := w.Pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			w.log.Error("pass", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return w.stop(ctx)
+		case _, ok := <-wake:
+			if !ok {
+				wake = nil
+			}
+		case <-tick.C:
+		case e := <-w.events:
+			w.take(context.WithoutCancel(ctx), e, time.Now())
+		}
+	}
+}
+
+// poll gives the safety net's period: 10 s where notifications work, else 2 s.
+func (w *Worker) poll(watched bool) time.Duration {
+	switch {
+	case w.cfg.Poll > 0:
+		return w.cfg.Poll
+	case watched:
+		return 10 * time.Second
+	}
+	return 2 * time.Second
+}
+
+// Drain waits for what runs, passing on nothing new: `agent run --once`.
+func (w *Worker) Drain(ctx context.Context) error {
+	for len(w.running) > 0 {
+		select {
+		case <-ctx.Done():
+			return w.stop(ctx)
+		case e := <-w.events:
+			w.take(context.WithoutCancel(ctx), e, time.Now())
+		}
+	}
+	return w.flush(context.WithoutCancel(ctx), time.Now())
+}
+
+// stop ends every attempt for the shutdown of the worker and waits for them.
+func (w *Worker) stop(ctx context.Context) error {
+	for _, a := range w.running {
+		a.end(&shutdown)
+	}
+	out := context.WithoutCancel(ctx)
+	for len(w.running) > 0 {
+		w.take(out, <-w.events, time.Now())
+	}
+	err := w.flush(out, time.Now())
+	w.report(nil, "the worker is stopped", time.Now())
+	if removed := os.Remove(w.cfg.Status); removed != nil && !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return err
+}
+
+// Pass is one complete look: it reads the channel, plans, and acts. It never
+// waits for an engine.
+func (w *Worker) Pass(ctx context.Context, now time.Time) error {
+	steps, stopped, err := w.plan(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if err := w.act(ctx, s, now); err != nil {
+			w.log.Error("step", "do", string(s.Do), "task", string(s.Label), "err", err)
+		}
+	}
+	w.report(steps, stopped, now)
+	return nil
+}
+
+// Preview gives the plan of a pass and does nothing: `agent run --dry-run`.
+func (w *Worker) Preview(ctx context.Context, now time.Time) ([]Step, error) {
+	steps, _, err := w.look(ctx, now)
+	return steps, err
+}
+
+func (w *Worker) plan(ctx context.Context, now time.Time) ([]Step, string, error) {
+	if w.started.IsZero() {
+		w.started = now
+	}
+	if err := w.flush(ctx, now); err != nil {
+		w.log.Error("write what is owed to the channel", "err", err)
+	}
+	if !w.ready {
+		if err := w.recover(ctx, now); err != nil {
+			return nil, "", err
+		}
+		w.ready = true
+	}
+	return w.look(ctx, now)
+}
+
+// look reads the channel and plans.
+func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error) {
+	if _, err := w.cfg.Channel.Refresh(ctx); err != nil {
+		return nil, "", fmt.Errorf("refresh the channel: %w", err)
+	}
+	snap, err := w.cfg.Channel.Snapshot(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the channel: %w", err)
+	}
+	w.remember(snap.Active, now)
+	in := Input{
+		Now: now, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
+		Slots: w.cfg.MaxParallel, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
+		Seen: w.firstSeen(), Settle: w.cfg.Settle,
+	}
+	return Plan(in), in.Stopped, nil
+}
+
+// remember notes when each attempt that may be taken was first seen open.
+func (w *Worker) remember(tasks []ferry.Task, now time.Time) {
+	open := map[ferry.RecordID]bool{}
+	for _, t := range tasks {
+		if !t.Next.Claimable {
+			continue
+		}
+		open[t.ID] = true
+		if s, ok := w.seen[t.ID]; !ok || s.attempt != t.Next.Attempt {
+			w.seen[t.ID] = firstSeen{attempt: t.Next.Attempt, at: now}
+		}
+	}
+	for id := range w.seen {
+		if !open[id] {
+			delete(w.seen, id)
+		}
+	}
+}
+
+func (w *Worker) firstSeen() map[ferry.RecordID]time.Time {
+	out := make(map[ferry.RecordID]time.Time, len(w.seen))
+	for id, s := range w.seen {
+		out[id] = s.at
+	}
+	return out
+}
+
+func (w *Worker) runningView() map[ferry.RecordID]Running {
+	out := make(map[ferry.RecordID]Running, len(w.running))
+	for start, a := range w.running {
+		out[start] = Running{Order: a.task.ID, Frozen: a.frozen, Ending: a.ending, Told: a.told}
+	}
+	for _, c := range w.unsaid {
+		out[c.start] = Running{Order: c.order, Ending: true}
+	}
+	return out
+}
+
+// act carries out one step.
+func (w *Worker) act(ctx context.Context, s Step, now time.Time) error {
+	a := w.running[s.Start]
+	switch s.Do {
+	case DoBegin:
+		return w.begin(ctx, s, now)
+	case DoCancel:
+		if a != nil {
+			a.end(endOf(s.Why, s.Reason))
+		}
+	case DoFreeze, DoThaw:
+		if a != nil {
+			a.freeze(s.Do == DoFreeze)
+		}
+	case DoSteer:
+		if a != nil {
+			a.steer(s.Steers)
+		}
+	case DoRecover:
+		return w.orphan(ctx, s, now)
+	case DoRelease:
+		return w.write(ctx, now, func(tx *channel.Tx) error {
+			_, err := tx.Add(&ferry.Stop{Order: s.Order, Claim: s.Claim, Reason: s.Why, Note: s.Reason})
+			return err
+		})
+	case DoAsk:
+		_, err := w.cfg.Writer.Ask(ctx, now, *s.Ask)
+		return w.unpublished(err)
+	case DoHold:
+	}
+	return nil
+}
+
+// report writes the status file when it says something new.
+func (w *Worker) report(steps []Step, stopped string, now time.Time) {
+	s := Status{
+		Agent: w.cfg.Agent, Writer: w.cfg.Writer.ID(), PID: os.Getpid(), PIDMark: process.StartMark(os.Getpid()),
+		Machine: w.cfg.Machine, Started: w.started, Stopped: stopped, Slots: w.cfg.MaxParallel,
+		Running: []RunningStatus{}, Holds: []HoldStatus{}, Engine: w.health.status(w.cfg.Engine, now),
+	}
+	for _, a := range w.running {
+		s.Running = append(s.Running, a.status())
+	}
+	slices.SortFunc(s.Running, func(a, b RunningStatus) int { return a.Since.Compare(b.Since) })
+	for _, st := range steps {
+		if st.Do == DoHold {
+			s.Holds = append(s.Holds, HoldStatus{Order: st.Order, Label: st.Label, Reason: st.Reason})
+		}
+	}
+	if same(s, w.last) {
+		return
+	}
+	s.Updated = now
+	if err := s.write(w.cfg.Status); err != nil {
+		w.log.Error("status", "err", err)
+		return
+	}
+	w.last = s
+}
