@@ -1,0 +1,208 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/gitfacts"
+	"github.com/ferry-fleet/ferry/internal/redact"
+	"github.com/ferry-fleet/ferry/internal/worktree"
+)
+
+// Spec says what to measure of a change.
+type Spec struct {
+	Gate     *worktree.Gate
+	Repo     *gitfacts.Repo // of the gate
+	Order    *ferry.Order
+	Base     ferry.Commit // the order's base: the diff is Base..Commit
+	From     ferry.Commit // where the attempt began
+	Commit   ferry.Commit
+	Skipped  []string // what the snapshot left out
+	Denied   []string // edits that the engine refused itself
+	Redactor *redact.Redactor
+	Checks   ChecksSpec // Gate, Commands, Commit and Redactor are filled in
+}
+
+// Findings are the measured fields of a result.
+type Findings struct {
+	Base, From, Commit, Tree ferry.Commit
+	Content                  string
+	Files                    []ferry.File
+	FilesTotal               int64
+	Checks                   []ferry.Check
+	Facts                    ferry.Facts
+}
+
+// Fill writes the findings into a result.
+func (f *Findings) Fill(r *ferry.Result) {
+	r.Base, r.From, r.Commit, r.Tree, r.Content = f.Base, f.From, f.Commit, f.Tree, f.Content
+	r.Files, r.FilesTotal, r.Checks, r.Facts = f.Files, f.FilesTotal, f.Checks, f.Facts
+}
+
+// Bounds of a measurement. What exceeds them is left out and said by Facts.Cut.
+const (
+	maxFiles     = 20000     // changed files looked at
+	maxPathBytes = 64 << 10  // bytes of all paths that a record lists
+	maxFacts     = 50        // entries of each list of facts
+	maxFact      = 300       // bytes of one entry
+	maxFile      = 100 << 20 // bytes of one file that may land
+	maxScan      = 64 << 20  // bytes of all blobs searched for secrets
+	maxScanFile  = 8 << 20   // bytes of one blob searched for secrets
+)
+
+// Collect measures a change and runs the order's checks on it. Where nothing
+// changed no check runs: there is nothing that one could say of the change.
+func Collect(ctx context.Context, s Spec) (Findings, error) {
+	f, err := Measure(s)
+	if err != nil || f.FilesTotal == 0 || len(s.Order.Checks) == 0 {
+		return f, err
+	}
+	c := s.Checks
+	c.Gate, c.Commands, c.Commit = s.Gate, s.Order.Checks, s.Commit
+	if c.Redactor == nil {
+		c.Redactor = s.Redactor
+	}
+	f.Checks, err = RunChecks(ctx, c)
+	return f, err
+}
+
+// Measure reads the change from git, without running anything: files, tree,
+// digest and facts. Landing calls it again and compares.
+func Measure(s Spec) (Findings, error) {
+	f := Findings{Base: s.Base, From: s.From, Commit: s.Commit}
+	files, cut, err := s.Repo.Changes(s.Base, s.Commit, maxFiles)
+	if err != nil {
+		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
+	}
+	if f.Tree, err = s.Repo.Tree(s.Commit); err != nil {
+		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
+	}
+	if f.Content, err = s.Repo.Content256(s.Base, s.Commit); err != nil {
+		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
+	}
+	bad, err := s.badEntries()
+	if err != nil {
+		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
+	}
+	secrets, missed, err := s.secrets(files)
+	if err != nil {
+		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
+	}
+	f.FilesTotal = int64(len(files))
+	f.Facts.Cut = cut || missed
+	f.Files = f.listed(files)
+	f.Facts.Outside = f.facts(Outside(s.Order.Touches, files))
+	f.Facts.CheckEdit = f.facts(CheckInputs(s.Order, files))
+	f.Facts.BadPaths = f.facts(bad)
+	f.Facts.Skipped = f.facts(s.Skipped)
+	f.Facts.Secrets = f.facts(secrets)
+	f.Facts.Denied = f.facts(s.Denied)
+	return f, nil
+}
+
+// badEntries gives "path: why" for every changed path that may not land.
+func (s Spec) badEntries() ([]string, error) {
+	bad, err := s.Repo.BadEntries(s.Base, s.Commit, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, b := range bad {
+		out = append(out, b.Path+": "+b.Why)
+	}
+	return out, nil
+}
+
+// listed bounds the list of files of a record, and makes its paths valid text.
+func (f *Findings) listed(files []ferry.File) []ferry.File {
+	var out []ferry.File
+	bytes := 0
+	for _, file := range files {
+		bytes += len(file.Path)
+		if len(out) == ferry.MaxResultFiles || bytes > maxPathBytes {
+			f.Facts.Cut = true
+			break
+		}
+		file.Path = strings.ToValidUTF8(file.Path, "�")
+		out = append(out, file)
+	}
+	return out
+}
+
+// facts bounds one list of facts.
+func (f *Findings) facts(list []string) []string {
+	if len(list) > maxFacts {
+		f.Facts.Cut = true
+		list = list[:maxFacts]
+	}
+	var out []string
+	for _, s := range list {
+		s = redact.Visible(strings.ToValidUTF8(s, "�"))
+		if len(s) > maxFact {
+			cut := maxFact
+			for !utf8.RuneStart(s[cut]) {
+				cut--
+			}
+			s = s[:cut] + "…"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// secrets searches what the change adds, and reports whether something was
+// too large to be searched. A value that the old file held already is not
+// added by the change.
+func (s Spec) secrets(files []ferry.File) (found []string, missed bool, err error) {
+	red := s.Redactor
+	if red == nil {
+		red = redact.New(nil)
+	}
+	var total int64
+	for _, file := range files {
+		if file.NewBlob == "" || file.NewBlob == file.OldBlob || isGitlink(file) {
+			continue
+		}
+		text, err := s.Repo.ReadFile(s.Commit, file.Path, maxScanFile)
+		if errors.Is(err, gitfacts.ErrTooLarge) || total+int64(len(text)) > maxScan {
+			missed = true
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		total += int64(len(text))
+		hits := red.Find(string(text))
+		if len(hits) == 0 {
+			continue
+		}
+		old := ""
+		if file.OldBlob != "" {
+			b, err := s.Repo.ReadFile(s.Base, file.Path, maxScanFile)
+			if err != nil && !errors.Is(err, gitfacts.ErrTooLarge) {
+				return nil, false, err
+			}
+			old = string(b)
+		}
+		for _, kind := range added(hits, string(text), old) {
+			found = append(found, file.Path+": "+kind)
+		}
+	}
+	return found, missed, nil
+}
+
+// added gives the kinds of hits whose text the old file did not hold.
+func added(hits []redact.Hit, text, old string) []string {
+	var kinds []string
+	for _, h := range hits {
+		if !strings.Contains(old, text[h.Start:h.End]) && !slices.Contains(kinds, h.Kind) {
+			kinds = append(kinds, h.Kind)
+		}
+	}
+	return kinds
+}
