@@ -23,6 +23,7 @@ const (
 	CodeRefuted       Code = "refuted"
 	CodeNoChange      Code = "no-change"
 	CodeOwnWork       Code = "own-work"
+	CodeNoGrant       Code = "no-grant"
 	CodeNeedsReview   Code = "needs-review"
 	CodeNeedsApproval Code = "needs-approval"
 	CodeNotAsked      Code = "not-asked"
@@ -61,6 +62,7 @@ func (d Decision) Error() string {
 // refuses nothing, but Target is always asked for.
 type Facts struct {
 	Actor    ferry.WriterID // who lands
+	May      bool           // the roster lets the actor land: the master, or the grant `land`
 	Explicit bool           // a person typed `land`; else the order asked for it
 	Target   string         // the branch it would land on
 	NoBranch bool           // the person's repository has no such branch
@@ -151,6 +153,8 @@ func decideKeys(t *ferry.Task, f Facts) *Decision {
 	switch {
 	case f.Actor == o.Writer:
 		return refuse(CodeOwnWork, "the result is this writer's own work, and nobody lands that", "let the person land it: "+cmd(t, "land", ""))
+	case !f.May:
+		return refuse(CodeNoGrant, "this writer has no grant to land in this channel", "let the person land it: "+cmd(t, "land", ""))
 	case t.Order.NeedsReview && o.Decision != ferry.DecisionKeep:
 		return refuse(CodeNeedsReview, fmt.Sprintf("%s asks for a review and its result is not accepted", t.Order.Label), cmd(t, "review", "--accept")+" or "+cmd(t, "review", "--send-back --notes …"))
 	case t.Order.NeedsApproval && t.Approve.IsZero():

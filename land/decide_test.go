@@ -23,7 +23,7 @@ func ready() (*ferry.Task, land.Facts) {
 			Result: &ferry.Result{FilesTotal: 1, Sandbox: ferry.Sandbox{Level: "bwrap"}},
 		}},
 	}
-	return t, land.Facts{Actor: operator, Explicit: true, Target: "main"}
+	return t, land.Facts{Actor: operator, May: true, Explicit: true, Target: "main"}
 }
 
 func refuted(reason string) ferry.Evidence {
@@ -66,6 +66,7 @@ func TestDecide(t *testing.T) {
 		}, land.CodeSentBack, "--why"},
 		{"an answer", func(t *ferry.Task, _ *land.Facts) { t.Results[0].Result.FilesTotal = 0 }, land.CodeNoChange, "show t-1"},
 		{"own work", func(_ *ferry.Task, f *land.Facts) { f.Actor = agent }, land.CodeOwnWork, "land t-1"},
+		{"no grant", func(_ *ferry.Task, f *land.Facts) { f.May = false }, land.CodeNoGrant, "land t-1"},
 		{"review missing", func(t *ferry.Task, _ *land.Facts) { t.Order.NeedsReview = true }, land.CodeNeedsReview, "`ferry channel review t-1 --accept`"},
 		{"approval does not replace the review", func(t *ferry.Task, _ *land.Facts) {
 			t.Order.NeedsReview, t.Approve = true, ferry.RecordID{3}

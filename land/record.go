@@ -1,0 +1,233 @@
+package land
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+	"github.com/ferry-fleet/ferry/internal/redact"
+)
+
+// maxJournal is the size in bytes of the largest remembered landing.
+const maxJournal = 1 << 20
+
+func journalPath(dir string, order ferry.RecordID) string {
+	return filepath.Join(dir, order.String()+".json")
+}
+
+// remember writes what the record will say before the branch moves, so that
+// after a crash the record can still be written.
+func remember(dir string, body *ferry.Landed) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("remember landing: %w", err)
+	}
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("remember landing: %w", err)
+	}
+	if err := atomicfile.Write(journalPath(dir, body.Order), data, 0o600); err != nil {
+		return fmt.Errorf("remember landing: %w", err)
+	}
+	return nil
+}
+
+// recall reads what a landing was about to record; nil when there is nothing,
+// or when it is about another commit than the one that landed.
+func recall(dir string, order ferry.RecordID, commit ferry.Commit) (*ferry.Landed, error) {
+	data, err := atomicfile.ReadBounded(journalPath(dir, order), maxJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("recall landing: %w", err)
+	}
+	var body ferry.Landed
+	if err := json.Unmarshal(data, &body); err != nil {
+		return nil, fmt.Errorf("recall landing from %s: %w", journalPath(dir, order), err)
+	}
+	if body.Order != order || body.Commit != commit {
+		return nil, nil
+	}
+	return &body, nil
+}
+
+func forget(dir string, order ferry.RecordID) error {
+	if err := os.Remove(journalPath(dir, order)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget landing: %w", err)
+	}
+	return nil
+}
+
+// record writes the landed record, once.
+func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
+	l.out.Target, l.out.Old, l.out.Commit = body.Target, body.Old, body.Commit
+	_, err := l.Writer.Update(ctx, l.Now, func(tx *channel.Tx) error {
+		t, err := tx.Task(body.Order)
+		if err != nil {
+			return err
+		}
+		if t.Landed != nil {
+			l.out.Record = t.LandedID
+			return nil
+		}
+		l.out.Record, err = tx.Add(body)
+		return err
+	})
+	if errors.Is(err, channel.ErrUnpublished) {
+		l.out.Warning, err = err.Error(), nil // the record holds and is published later
+	}
+	if err != nil {
+		return fmt.Errorf("%s is at %s, but the record is not written; run the same command again: %w", body.Target, body.Commit.Short(), err)
+	}
+	return forget(l.Journal, body.Order)
+}
+
+// finishEarlier completes a landing whose ref is there: it writes the record
+// that a crash left out. done says that the order has landed.
+func (l *landing) finishEarlier(ctx context.Context) (done bool, err error) {
+	commit, landed, err := l.Gate.Landed(ctx, l.task.ID)
+	if err != nil {
+		return false, err
+	}
+	if err := l.reload(ctx); err != nil {
+		return false, err
+	}
+	if t := &l.task; t.Landed != nil {
+		l.out.Target, l.out.Old, l.out.Commit, l.out.Record = t.Landed.Target, t.Landed.Old, t.Landed.Commit, t.LandedID
+		l.out.Decision = Decide(t, Facts{})
+		return true, forget(l.Journal, t.ID)
+	}
+	if !landed {
+		return false, nil
+	}
+	body, err := recall(l.Journal, l.task.ID, commit)
+	if err != nil {
+		return false, err
+	}
+	if body == nil {
+		if l.task.StandingResult() == nil {
+			return false, fmt.Errorf("the ref %s says that it has landed as %s, but no result stands: remove the ref with `git update-ref -d` if that is not so",
+				"refs/ferry/landed/"+l.task.ID.String(), commit.Short())
+		}
+		body = l.body("", commit)
+	}
+	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: fmt.Sprintf("%s has landed on %s as %s; its record was missing and is written", l.task.Order.Label, body.Target, commit.Short())}
+	return true, l.record(ctx, body)
+}
+
+// Repair completes every landing that a crash left between its ref and its
+// record, and brings checkouts along. It returns how many records it wrote;
+// with nothing to do it reads two directories.
+func Repair(ctx context.Context, s Spec) (int, error) {
+	var failed []error
+	if _, err := s.Gate.RepairCheckout(ctx); err != nil {
+		failed = append(failed, err)
+	}
+	entries, err := os.ReadDir(s.Journal)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		failed = append(failed, err)
+	}
+	written := 0
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		id, err := ferry.ParseRecordID(name)
+		if !ok || err != nil {
+			continue
+		}
+		wrote, err := s.repairOne(ctx, id)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("order %s: %w", id.Short(), err))
+		}
+		if wrote {
+			written++
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return written, fmt.Errorf("repair landings: %w", err)
+	}
+	return written, nil
+}
+
+func (s Spec) repairOne(ctx context.Context, id ferry.RecordID) (wrote bool, err error) {
+	task, err := s.Channel.Task(ctx, id.String())
+	if err != nil {
+		return false, err
+	}
+	if task.ID != id {
+		return false, fmt.Errorf("the label %q of another order looks like its id", task.Order.Label)
+	}
+	l := newLanding(s, task)
+	missing := task.Landed == nil
+	done, err := l.finishEarlier(ctx)
+	if err == nil && !done {
+		err = forget(s.Journal, id) // the crash came before the ref: nothing has landed
+	}
+	return done && missing && err == nil, err
+}
+
+// maxSubject is the length in characters of the first line of a commit.
+const maxSubject = 72
+
+// message words the squashed commit: what was asked for, who did it, and the
+// records by which it may be there.
+func (l *landing) message(ctx context.Context) (text, author string, err error) {
+	members, err := l.Channel.Members(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	o := l.task.StandingResult()
+	author = string(o.Writer)
+	for _, m := range members {
+		if m.Writer == o.Writer {
+			author = string(m.Name)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nOrder %s, done by %s with %s.\n\n", subject(l.task.Order), l.task.Order.Label, author, o.Result.Engine)
+	for _, t := range []struct {
+		key string
+		id  ferry.RecordID
+	}{{"Ferry-Order", l.task.ID}, {"Ferry-Result", o.ID}, {"Ferry-Verdict", o.Verdict}, {"Ferry-Approve", l.task.Approve}} {
+		if !t.id.IsZero() {
+			fmt.Fprintf(&b, "%s: %s\n", t.key, t.id)
+		}
+	}
+	return b.String(), author, nil
+}
+
+// subject takes the first line of the order's text that says something.
+func subject(o *ferry.Order) string {
+	s := string(o.Label)
+	for line := range strings.Lines(o.Text) {
+		if line = strings.TrimSpace(strings.TrimLeft(line, "#")); line != "" {
+			s = redact.Visible(line)
+			break
+		}
+	}
+	if utf8.RuneCountInString(s) > maxSubject {
+		s = strings.TrimSpace(string([]rune(s)[:maxSubject-1])) + "…"
+	}
+	return s
+}
+
+func list(paths []string) string {
+	const most = 10
+	if len(paths) <= most {
+		return strings.Join(paths, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+}
