@@ -170,17 +170,18 @@ func (s *shot) clean() {
 	}
 }
 
-// script runs in the box. It stops twice and waits for a line, while ferry writes the next list.
+// script runs in the box. It stops twice and waits for a line, while ferry writes the next list. The two commands that
+// read what the engine wrote for git (patterns, commits) have a cap on their processor time.
 const script = `set -eu
 umask 077
 cd "$SNAP"
 if [ -s in/fresh ]; then
-	(unset GIT_LITERAL_PATHSPECS; GIT_WORK_TREE="$SNAP/skel" git -C skel -c core.bare=false check-ignore -z --stdin) \
+	(ulimit -t 5; unset GIT_LITERAL_PATHSPECS; GIT_WORK_TREE="$SNAP/skel" git -C skel -c core.bare=false check-ignore -z --stdin) \
 		<in/fresh >out/ignored || [ $? -eq 1 ] || echo failed >out/unsure
 fi
 if [ -n "$TIP" ]; then
-	GIT_ALTERNATE_OBJECT_DIRECTORIES="$THEIRS" git log --first-parent -n 50 --no-show-signature --encoding=UTF-8 \
-		--format='%H %s' "$TIP" -- >out/log 2>/dev/null || :
+	(ulimit -t 5; GIT_ALTERNATE_OBJECT_DIRECTORIES="$THEIRS" git log --first-parent -n 50 --no-show-signature \
+		--encoding=UTF-8 --format='%H %s' "$TIP" --) >out/log 2>/dev/null || :
 fi
 echo listed
 read -r _
