@@ -97,8 +97,8 @@ func doubts(o *ferry.Order, r *ferry.Result) []string {
 	if edits := union(r.Facts.CheckEdit, CheckInputs(o, r.Files)); len(edits) > 0 && len(o.Checks) > 0 {
 		reasons = append(reasons, "the change alters files that the checks run, read them first: "+few(edits))
 	}
-	if len(r.Facts.Skipped) > 0 {
-		reasons = append(reasons, "left out of the commit: "+few(r.Facts.Skipped))
+	if left := slices.DeleteFunc(slices.Clone(r.Facts.Skipped), unseenByGit); len(left) > 0 {
+		reasons = append(reasons, "left out of the commit: "+few(left))
 	}
 	if r.Facts.Cut || r.FilesTotal > int64(len(r.Files)) {
 		reasons = append(reasons, fmt.Sprintf("the change is too large to be listed whole (%d files, %d in the record)", r.FilesTotal, len(r.Files)))
@@ -107,6 +107,17 @@ func doubts(o *ferry.Order, r *ferry.Result) []string {
 		reasons = append(reasons, fmt.Sprintf("the change was measured against %s, the order begins from %s", r.Base.Short(), o.Base.Short()))
 	}
 	return reasons
+}
+
+// unseenByGit reports whether what was left out is something that no commit
+// ever holds, so that nothing of the change is missing.
+func unseenByGit(skipped string) bool {
+	i := strings.LastIndex(skipped, ": ")
+	switch skipped[i+1:] {
+	case " FIFO", " socket", " device", " ferry's own directory":
+		return true
+	}
+	return false
 }
 
 func holds(o *ferry.Order, r *ferry.Result) string {

@@ -79,6 +79,9 @@ func TestClassify(t *testing.T) {
 		{"an edited test by the files", func(_ *ferry.Order, r *ferry.Result) { r.Files[0].Path = "pkg/a_test.go" }, ferry.EvidenceUnverified, "pkg/a_test.go"},
 		{"a new test", func(_ *ferry.Order, r *ferry.Result) { r.Files[0] = ferry.File{Path: "pkg/a_test.go", Status: "A"} }, ferry.EvidenceVerified, ""},
 		{"a nested repository", func(_ *ferry.Order, r *ferry.Result) { r.Facts.Skipped = []string{"dep: a repository of its own"} }, ferry.EvidenceUnverified, "left out of the commit: dep"},
+		{"a socket left behind", func(_ *ferry.Order, r *ferry.Result) {
+			r.Facts.Skipped = []string{"run/s: socket", "p: FIFO", ".ferry: ferry's own directory"}
+		}, ferry.EvidenceVerified, ""},
 		{"a cut list", func(_ *ferry.Order, r *ferry.Result) { r.FilesTotal = 900 }, ferry.EvidenceUnverified, "900 files, 1 in the record"},
 		{"cut by the facts", func(_ *ferry.Order, r *ferry.Result) { r.Facts.Cut = true }, ferry.EvidenceUnverified, "too large"},
 		{"another base", func(_ *ferry.Order, r *ferry.Result) { r.Base = commitC }, ferry.EvidenceUnverified, "measured against cccccccccccc"},

@@ -27,7 +27,10 @@ type Spec struct {
 	Journal  string // directory that remembers a landing until its record is written
 	Redactor *redact.Redactor
 	Checks   evidence.ChecksSpec // Gate, Commands and Commit are filled in
-	Now      time.Time
+	// Prepare fills the cache of the checks on the tip of the target; Gate and Base are filled in. Without a command the
+	// cache is that of Checks.
+	Prepare evidence.PrepareSpec
+	Now     time.Time
 }
 
 // Outcome is what came of it. A refusal is not an error: Decision says why.
@@ -175,7 +178,7 @@ func (l *landing) try(ctx context.Context) (again bool, err error) {
 	}
 	l.out.Checks = nil
 	if tip != l.task.StandingResult().Result.Base {
-		if d, err := l.checkMerged(ctx, merged); d != nil || err != nil {
+		if d, err := l.checkMerged(ctx, tip, merged); d != nil || err != nil {
 			return false, l.refused(d, err)
 		}
 	}
@@ -227,12 +230,22 @@ func (l *landing) squash(ctx context.Context, tip ferry.Commit) (ferry.Commit, *
 }
 
 // checkMerged runs the order's checks on the merged tree, which nobody has
-// seen before.
-func (l *landing) checkMerged(ctx context.Context, merged ferry.Commit) (*Decision, error) {
+// seen before. An order without checks has nothing to run.
+func (l *landing) checkMerged(ctx context.Context, tip, merged ferry.Commit) (*Decision, error) {
+	if len(l.task.Order.Checks) == 0 {
+		return nil, nil
+	}
 	c := l.Checks
 	c.Gate, c.Commands, c.Commit = l.Gate, l.task.Order.Checks, merged
 	if c.Redactor == nil {
 		c.Redactor = l.Redactor
+	}
+	if prepare := l.Prepare; prepare.Command != "" {
+		prepare.Gate, prepare.Base = l.Gate, tip
+		var err error
+		if c.Cache, err = evidence.Prepare(ctx, prepare); err != nil {
+			return nil, err
+		}
 	}
 	c.Dir = filepath.Join(c.Dir, "merge-"+l.task.ID.Short())
 	checks, err := evidence.RunChecks(ctx, c)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
+	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 	"github.com/ferry-fleet/ferry/land"
 )
@@ -235,6 +236,24 @@ func TestMovedTarget(t *testing.T) {
 				t.Errorf("main moved to %s", got)
 			}
 		})
+	}
+}
+
+func TestTheMergeIsCheckedWithTheCachesOfTheTip(t *testing.T) {
+	f := newFleet(t, broken)
+	id := f.order("t-1", func(o *ferry.Order) {
+		o.Checks = []string{`test -z "$FERRY_CACHE" || grep -q world "$FERRY_CACHE/README"`}
+	})
+	f.work(id, fixed)
+	f.commit(map[string]string{"README": "hello world\n"})
+	s := f.spec("t-1")
+	caches := filepath.Join(t.TempDir(), "caches")
+	s.Prepare = evidence.PrepareSpec{Command: "cp README $FERRY_CACHE/", Dir: caches, Box: s.Checks.Box}
+	if out, err := land.Land(t.Context(), s); err != nil || out.Decision.Code != land.CodeLand || len(out.Checks) != 1 {
+		t.Errorf("Land() = %+v, %v", out, err)
+	}
+	if made, err := os.ReadDir(caches); err != nil || len(made) == 0 {
+		t.Errorf("no cache was made: %v, %v", made, err)
 	}
 }
 
