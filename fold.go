@@ -229,10 +229,18 @@ func (t *Task) steersLeft(interrupts []Record) {
 	}
 }
 
-func (f *fold) less(n int64, w WriterID, id RecordID, m int64, x WriterID, jd RecordID) int {
-	if c := cmp.Compare(n, m); c != 0 {
+// place is where an attempt, a claim or a result stands among others of its order.
+type place struct {
+	attempt int64
+	writer  WriterID
+	id      RecordID
+}
+
+// compare puts the lower attempt first, then the smaller rank.
+func (f *fold) compare(a, b place) int {
+	if c := cmp.Compare(a.attempt, b.attempt); c != 0 {
 		return c
 	}
-	a, b := Rank(f.h.Channel, f.h.ID, n, w), Rank(f.h.Channel, f.h.ID, m, x)
-	return cmp.Or(bytes.Compare(a[:], b[:]), bytes.Compare(id[:], jd[:]))
+	x, y := Rank(f.h.Channel, f.h.ID, a.attempt, a.writer), Rank(f.h.Channel, f.h.ID, b.attempt, b.writer)
+	return cmp.Or(bytes.Compare(x[:], y[:]), bytes.Compare(a.id[:], b.id[:]))
 }

@@ -25,10 +25,10 @@ func (f *fold) results() {
 		})
 	}
 	slices.SortFunc(f.t.Results, func(a, b Outturn) int {
-		return f.less(a.Result.Attempt, a.Writer, a.ID, b.Result.Attempt, b.Writer, b.ID)
+		return f.compare(place{a.Result.Attempt, a.Writer, a.ID}, place{b.Result.Attempt, b.Writer, b.ID})
 	})
 	slices.SortFunc(f.t.Attempts, func(a, b Attempt) int {
-		return f.less(a.N, a.Holder, a.Start, b.N, b.Holder, b.Start)
+		return f.compare(place{a.N, a.Holder, a.Start}, place{b.N, b.Holder, b.Start})
 	})
 	f.t.Revision = int64(len(f.t.Results))
 	for i := range f.t.Results {
@@ -97,7 +97,7 @@ func (f *fold) live() {
 		if b.Attempt != f.t.Attempt+1 || given[r.ID] == r.Writer {
 			continue
 		}
-		if best == nil || f.less(b.Attempt, r.Writer, r.ID, b.Attempt, best.Writer, best.ID) < 0 {
+		if best == nil || f.compare(place{b.Attempt, r.Writer, r.ID}, place{b.Attempt, best.Writer, best.ID}) < 0 {
 			best = &f.claims[i]
 		}
 	}

@@ -17,7 +17,9 @@ type ending struct {
 	reason  string
 }
 
-var shutdown = ending{ferry.OutcomeShutdown, ferry.StopShutdown, "the worker was stopped"}
+func shutdown() *ending {
+	return &ending{ferry.OutcomeShutdown, ferry.StopShutdown, "the worker was stopped"}
+}
 
 // steeredReason words the end of a run that begins again with a note.
 const steeredReason = "a note for the engine arrived"

@@ -155,7 +155,7 @@ func TestKill9InEachPhase(t *testing.T) {
 func TestKill9AtRandom(t *testing.T) {
 	m := ferrytest.New(t, files)
 	r := &running{m: m, cfg: config(m, "wisp", m.Engine("e", "echo run >>ran; echo 42 >answer.txt; echo done\n"))}
-	const orders = 6
+	const orders = 4
 	for i := range orders {
 		m.Order(fmt.Sprintf("t-%d", i), func(o *ferry.Order) { o.Checks = []string{"sh check.sh"} })
 	}
@@ -168,9 +168,9 @@ func TestKill9AtRandom(t *testing.T) {
 		return n
 	}
 	kills := 0
-	for wait := 120 * time.Millisecond; open() > 0 && kills < 60; wait += 37 * time.Millisecond {
+	for wait := 150 * time.Millisecond; open() > 0 && kills < 25; wait += 61 * time.Millisecond {
 		p := spawn(m, r.cfg)
-		<-time.After(wait % (900 * time.Millisecond))
+		<-time.After(wait % (1300 * time.Millisecond))
 		m.Must(syscall.Kill(p.Pid(), syscall.SIGKILL))
 		p.Wait()
 		kills++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
@@ -135,23 +136,22 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 	}
 	return engines.Run(ctx, engines.Request{
 		Engine: w.cfg.Engine, Contract: engines.ContractOf(w.cfg.Engine.Command), Prompt: prompt(&a.task, notes, attached),
-		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, dir, tree, cache, attached), Environ: os.Environ(),
+		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, tree, cache.Binds(), attached), Environ: os.Environ(),
 		Redact: w.cfg.Redactor, Log: log, Control: a.control, Timeout: timeout,
 	}), nil
 }
 
 func treeDir(dir string) string { return filepath.Join(dir, "tree") }
 
-func (w *Worker) engineBox(j *Journal, dir string, tree *worktree.Tree, cache evidence.Cache, attached string) box.Spec {
+// engineBox is the box of one run: the tree, its private repository, the
+// caches and the attachments come to what the configuration shows.
+func (w *Worker) engineBox(j *Journal, tree *worktree.Tree, caches []box.Bind, attached string) box.Spec {
 	spec := w.cfg.Box
-	spec.Work, spec.Mark, spec.State = tree.Work(), string(j.Run), filepath.Join(dir, "box")
-	binds := append([]box.Bind{}, spec.Binds...)
-	binds = append(binds, tree.Binds()...)
-	binds = append(binds, cache.Binds()...)
+	spec.Work, spec.Mark, spec.State = tree.Work(), string(j.Run), filepath.Join(w.cfg.Runs, string(j.Run), "box")
+	spec.Binds = slices.Concat(spec.Binds, tree.Binds(), caches)
 	if attached != "" {
-		binds = append(binds, box.Bind{Host: attached})
+		spec.Binds = append(spec.Binds, box.Bind{Host: attached})
 	}
-	spec.Binds = binds
 	return spec
 }
 

@@ -153,7 +153,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 // stop ends every attempt for the shutdown of the worker and waits for them.
 func (w *Worker) stop(ctx context.Context) error {
 	for _, a := range w.running {
-		a.end(&shutdown)
+		a.end(shutdown())
 	}
 	out := context.WithoutCancel(ctx)
 	for len(w.running) > 0 {

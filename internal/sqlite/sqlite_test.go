@@ -79,7 +79,9 @@ func TestOpenMakesKeepsAndReplaces(t *testing.T) {
 func TestOpenMovesDamagedFilesAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "index.db")
 	for i, damage := range []func([]byte) []byte{
-		func([]byte) []byte { return []byte("this is no database, and longer than its header would have to be to be one") },
+		func([]byte) []byte {
+			return []byte("this is no database, and longer than its header would have to be to be one")
+		},
 		func(b []byte) []byte { return append(bytes.Repeat([]byte{0xff}, 100), b[100:]...) },
 		func(b []byte) []byte { return append(b[:100:100], bytes.Repeat([]byte{0xff}, len(b)-100)...) },
 	} {
