@@ -25,7 +25,7 @@ func (a *app) act(ctx context.Context, ref string, f func(p *project, w *channel
 			return err
 		}
 		record, err := f(p, w, t)
-		if err != nil {
+		if err := a.published(err); err != nil {
 			return err
 		}
 		return a.acted(ctx, p, t.ID, record)
@@ -201,7 +201,7 @@ func (a *app) answer(ctx context.Context, ref, option, note string) error {
 			return misuse("the options are: "+strings.Join(names, ", "), "answer %s %s: the question has no such option", q.ID.Short(), clip(option, 40))
 		}
 		record, err := w.Answer(ctx, a.now(), ferry.Answer{Order: t.ID, Question: q.ID, Option: option, Note: note})
-		if err != nil {
+		if err := a.published(err); err != nil {
 			return err
 		}
 		return a.acted(ctx, p, t.ID, record)

@@ -47,13 +47,13 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	if !a.ran {
 		err = asMisuse(err)
-		a.json = a.json || wantsJSON(args)
 	}
+	a.json = a.json || wantsJSON(args)
 	return a.fail(ctx, err)
 }
 
 // wantsJSON reports whether the arguments ask for --json, for an error that
-// comes before the flags were read.
+// comes before the flags of a verb were read.
 func wantsJSON(args []string) bool {
 	for _, s := range args {
 		switch s {
@@ -82,6 +82,7 @@ and you review and land the result.`,
   ferry channel land t-first`,
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.ran = true },
+		Args:             cobra.ArbitraryArgs,
 		RunE:             a.family,
 	}
 	root.SetOut(a.out)
@@ -95,8 +96,12 @@ and you review and land the result.`,
 	root.AddCommand(
 		a.enableCommand(), a.doctorCommand(), a.statusCommand(), a.logCommand(),
 		a.agentCommand(), a.channelCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.demoCommand(), a.demoCommand(), a.versionCommand(), a.completionCommand(),
+		a.demoCommand(), a.versionCommand(), a.completionCommand(),
 	)
+	for _, c := range root.Commands() {
+		// A verb that does not exist is named before its flags are.
+		c.FParseErrWhitelist.UnknownFlags = c.HasSubCommands()
+	}
 	return root
 }
 

@@ -215,12 +215,13 @@ func (p *configParser) unknown(name string) error {
 	for _, k := range configKeys() {
 		names = append(names, k.name)
 	}
-	if best, ok := nearest(name, names); ok {
-		e.next = "did you mean `" + best + "`?"
+	in := strings.HasPrefix(name, "box.")
+	if best, ok := nearest("box."+name, names); ok && !in && edits("box."+name, best) <= 1 {
+		e.next = "did you mean `" + strings.TrimPrefix(best, "box.") + "` under [box]?"
 		return e
 	}
-	if best, ok := nearest("box."+name, names); ok && !strings.Contains(name, ".") {
-		e.next = "did you mean `" + strings.TrimPrefix(best, "box.") + "` under [box]?"
+	if best, ok := nearest(name, names); ok {
+		e.next = "did you mean `" + best + "`?"
 		return e
 	}
 	e.next = "the keys are: " + strings.Join(names, ", ")

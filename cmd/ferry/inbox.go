@@ -79,7 +79,9 @@ func needs(t *ferry.Task) []inboxItem {
 	case !waits:
 	case t.State == ferry.StateAwaitingReview && t.Order.NeedsReview:
 		add("review", resultWhy(t, why), "ferry channel review "+label+" --accept | --send-back --notes …")
-	case t.State == ferry.StateAwaitingReview, t.State == ferry.StateAccepted:
+	case t.State == ferry.StateAwaitingReview:
+		add("approval", resultWhy(t, "a result waits for the master's approval"), "ferry channel approve "+label)
+	case t.State == ferry.StateAccepted:
 		add("approval", resultWhy(t, why), "ferry channel approve "+label)
 	case t.State == ferry.StateFailed:
 		add("failed", why, "ferry channel retry "+label+" | cancel "+label)

@@ -81,6 +81,7 @@ func (a *app) with(ctx context.Context, f func(*project) error) error {
 	if err != nil {
 		return err
 	}
+	p.repair(ctx)
 	return errors.Join(f(p), p.close())
 }
 
@@ -99,6 +100,9 @@ func (p *project) Gate(ctx context.Context) (*worktree.Gate, error) {
 		return nil, err
 	}
 	p.gate = g
+	if _, err := g.RepairCheckout(ctx); err != nil {
+		p.app.warn("warning: %v", err)
+	}
 	return g, nil
 }
 

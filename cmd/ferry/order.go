@@ -87,7 +87,7 @@ func (a *app) order(ctx context.Context, f *orderFlags, stdin io.Reader) error {
 			return misuse("`ferry channel order --help` says what each flag takes", "%w", err)
 		}
 		id, err := w.Issue(ctx, a.now(), *o)
-		if err != nil {
+		if err := a.published(err); err != nil {
 			return err
 		}
 		t, err := p.channel.Task(ctx, id.String())

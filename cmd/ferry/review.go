@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferry-fleet/ferry"
-	"github.com/ferry-fleet/ferry/channel"
-	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/land"
 )
 
@@ -101,20 +98,25 @@ func (a *app) denyCommand() *cobra.Command {
 
 // judge says one thing about the result that stands.
 func (a *app) judge(ctx context.Context, ref string, s land.ReviewSpec,
-	say func(context.Context, *channel.Writer, land.ReviewSpec) (land.Said, error)) error {
+	say func(context.Context, land.ReviewSpec) (land.Said, error)) error {
 	return a.with(ctx, func(p *project) error {
-		w, err := p.operator()
+		var err error
+		if s.Writer, err = p.operator(); err != nil {
+			return err
+		}
+		if s.Gate, err = p.Gate(ctx); err != nil {
+			return err
+		}
+		if s.Redactor, err = p.redactor(); err != nil {
+			return err
+		}
+		s.Channel, s.Order, s.Now = p.channel, ref, a.now()
+		said, err := say(ctx, s)
 		if err != nil {
 			return err
 		}
-		master, err := p.channel.Master(ctx)
-		if err != nil {
-			return err
-		}
-		s.Order, s.Master, s.Now = ref, master.Writer, a.now()
-		said, err := say(ctx, w, s)
-		if err != nil {
-			return err
+		if said.Warning != "" {
+			a.warn("warning: %s", said.Warning)
 		}
 		if !said.Decision.Allowed {
 			return refused(said.Decision)
@@ -132,104 +134,4 @@ func (a *app) judge(ctx context.Context, ref string, s land.ReviewSpec,
 // refused turns a refusal into an error with what to do next.
 func refused(d land.Decision) error {
 	return faultf(classRefused, d.Next, "%s", d.Reason)
-}
-
-// landsByItself lands an order that asked for it, now that it was accepted.
-// What keeps it from that is a warning: the review counts.
-func (a *app) landsByItself(ctx context.Context, p *project, id ferry.RecordID) {
-	t, err := p.channel.Task(ctx, id.String())
-	if err != nil || !t.Order.Land || t.Landed != nil {
-		return
-	}
-	out, err := p.land(ctx, &t, "", false)
-	switch {
-	case err != nil:
-		a.warn("warning: %s did not land by itself: %v", t.Order.Label, err)
-	case !out.Landed():
-		a.warn("warning: %s does not land by itself: %s; %s", t.Order.Label, out.Decision.Reason, out.Decision.Next)
-	default:
-		a.warn("%s landed on %s as %s", t.Order.Label, out.Target, out.Commit.Short())
-	}
-}
-
-func (a *app) landCommand() *cobra.Command {
-	var into string
-	cmd := &cobra.Command{
-		Use:   "land ORDER",
-		Short: "move the result onto its branch, as one commit",
-		Long: `Land squashes the result that stands onto the order's branch, runs the order's
-checks again where that branch has moved on, and moves the branch and the
-order's own ref in one transaction. Each order lands once. A checkout of the
-branch follows when it is clean.`,
-		Example: `  ferry channel land t-first
-  ferry channel land t-first --into release`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.land(cmd.Context(), args[0], into) },
-	}
-	cmd.Flags().StringVar(&into, "into", "", "land on this `BRANCH` instead")
-	a.jsonFlag(cmd)
-	return cmd
-}
-
-func (a *app) land(ctx context.Context, ref, into string) error {
-	return a.with(ctx, func(p *project) error {
-		t, err := p.channel.Task(ctx, ref)
-		if err != nil {
-			return err
-		}
-		done := a.busy("landing " + string(t.Order.Label))
-		out, err := p.land(ctx, &t, into, true)
-		done()
-		if err != nil {
-			return err
-		}
-		if out.Warning != "" {
-			a.warn("warning: %s", out.Warning)
-		}
-		if !out.Landed() {
-			return refused(out.Decision)
-		}
-		after, err := p.channel.Task(ctx, t.ID.String())
-		if err != nil {
-			return err
-		}
-		shape := landedShape{actedShape: actedOf(&after, out.Record), Target: out.Target, Old: string(out.Old), Commit: string(out.Commit)}
-		if l := after.Landed; l != nil {
-			shape.Target, shape.Old, shape.Commit = l.Target, string(l.Old), string(l.Commit)
-			shape.Record = after.LandedID.String()
-		}
-		return a.print(shape, func(w io.Writer) { fmt.Fprintln(w, redact.Visible(out.Decision.Reason)) })
-	})
-}
-
-// land puts the landing together: the same checks in the same box as the
-// worker's.
-func (p *project) land(ctx context.Context, t *ferry.Task, into string, explicit bool) (land.Outcome, error) {
-	w, err := p.operator()
-	if err != nil {
-		return land.Outcome{}, err
-	}
-	gate, err := p.Gate(ctx)
-	if err != nil {
-		return land.Outcome{}, err
-	}
-	r, err := p.redactor()
-	if err != nil {
-		return land.Outcome{}, err
-	}
-	s := land.Spec{
-		Channel: p.channel, Writer: w, Gate: gate, Order: t.ID.String(), Into: into, Explicit: explicit,
-		Journal: p.state.landings(p.config.ChannelID), Redactor: r, Now: p.app.now(),
-	}
-	if len(t.Order.Checks) > 0 {
-		level, _, err := p.level(ctx)
-		if err != nil {
-			return land.Outcome{}, err
-		}
-		s.Checks = p.checkSpec(level, gate, r)
-		if s.Checks.Dir, err = p.state.scratchDir(); err != nil {
-			return land.Outcome{}, err
-		}
-	}
-	return land.Land(ctx, s)
 }

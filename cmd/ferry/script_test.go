@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/process"
+)
+
+func TestMain(m *testing.M) {
+	box.Main()
+	testscript.Main(m, map[string]func(){
+		"ferry": func() { main() },
+	})
+}
+
+// TestScripts runs testdata/script. Each script has a home, a state directory
+// and a git repository `repo` with one commit, in which it begins.
+func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every script runs real git and a real sandbox, which takes longer than -short allows")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("FERRY_UPDATE_SCRIPTS") != "",
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"labelled": labelled,
+			"exits":    exits,
+		},
+	})
+}
+
+func setup(e *testscript.Env) error {
+	home := filepath.Join(e.WorkDir, "home")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	gitconfig := "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(gitconfig), 0o644); err != nil {
+		return err
+	}
+	e.Setenv("HOME", home)
+	e.Setenv("USER", "ada")
+	e.Setenv("FERRY_STATE_DIR", filepath.Join(e.WorkDir, "state"))
+	e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	e.Setenv("TZ", "UTC")
+	if err := makeRepo(e); err != nil {
+		return err
+	}
+	scripts, err := filepath.Glob(filepath.Join(e.WorkDir, "*.sh"))
+	if err != nil {
+		return err
+	}
+	for _, f := range scripts {
+		if err := os.Chmod(f, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeRepo makes the repository `repo` of what the script puts there, with
+// one commit.
+func makeRepo(e *testscript.Env) error {
+	repo := filepath.Join(e.WorkDir, "repo")
+	if err := os.MkdirAll(repo, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(repo, "notes.txt"), []byte("one\n"), 0o644); err != nil {
+		return err
+	}
+	e.Cd = repo
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
+		spec := process.Spec{Argv: append([]string{"/usr/bin/env", "git"}, args...), Env: e.Vars, Dir: repo}
+		if _, exit, err := process.Output(context.Background(), spec, 1<<20); err != nil || exit.Code != 0 {
+			return fmt.Errorf("git %v: exit %d, %w", args, exit.Code, err)
+		}
+	}
+	return nil
+}
+
+// exits runs a command and wants this exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var ended interface{ ExitCode() int }
+		if !errors.As(err, &ended) {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		code = ended.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%s ended with %d, want %s:\n%s", strings.Join(args[1:], " "), code, args[0], ts.ReadFile("stderr"))
+	}
+}
+
+// labelled checks that standard output of the last command is the named JSON
+// keys, one for each argument: a shape may grow, and nothing in it may go.
+func labelled(ts *testscript.TestScript, neg bool, args []string) {
+	out := ts.ReadFile("stdout")
+	for _, key := range args {
+		if strings.Contains(out, `"`+key+`":`) == neg {
+			ts.Fatalf("key %q: present = %v in:\n%s", key, neg, out)
+		}
+	}
+}
