@@ -397,24 +397,27 @@ func TestDeepTree(t *testing.T) {
 	tree := p.tree("r1")
 	write(t, filepath.Join(tree.Work(), "honest.txt"), "honest\n")
 	// Made from inside, one level at a time: no path of it could be opened from the root.
-	t.Chdir(tree.Work())
+	at, err := unix.Open(tree.Work(), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
 	for i := range 10_000 {
-		must(t, os.Mkdir("d", 0o755))
-		must(t, os.Chdir("d"))
-		if i == 5 {
-			must(t, os.WriteFile("shallow", []byte("x"), 0o644))
+		must(t, unix.Mkdirat(at, "d", 0o755))
+		next, err := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		must(t, err)
+		must(t, unix.Close(at))
+		if at = next; i == 5 || i == 9_999 {
+			fd, err := unix.Openat(at, "file", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+			must(t, err)
+			must(t, unix.Close(fd))
 		}
 	}
-	must(t, os.WriteFile("bottom", []byte("x"), 0o644))
-	must(t, os.Chdir(tree.Dir()))
+	must(t, unix.Close(at))
 	snap := p.snapshot(snapSpec(tree, levels(t)[0]))
-	if got := p.listing(snap.Commit); !strings.Contains(got, "d/d/d/d/d/d/shallow") || !strings.Contains(got, "honest.txt") {
+	if got := p.listing(snap.Commit); !strings.Contains(got, "d/d/d/d/d/d/file") || !strings.Contains(got, "honest.txt") {
 		t.Errorf("files:\n%s", got)
 	}
 	if len(snap.Skipped) != 1 || !strings.HasSuffix(snap.Skipped[0], "path too long") {
 		t.Errorf("skipped = %q", snap.Skipped)
 	}
-	must(t, os.Chdir(p.root))
 	must(t, p.gate.Retire(t.Context(), tree))
 }
 

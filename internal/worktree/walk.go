@@ -58,6 +58,7 @@ type file struct {
 // but directories, and opens each directory element by element from the root.
 type walk struct {
 	root    int
+	last    *os.File // the directory read last, kept open because the next one is mostly below it
 	index   *index
 	tracked map[string]bool // directories of the index
 	limits  Limits
@@ -112,6 +113,7 @@ func walkTree(root string, ix *index, limits Limits) (*walk, error) {
 			w.tracked[d] = true
 		}
 	}
+	defer w.remember(nil)
 	w.checkPointer()
 	// Directories wait in a list, not on the stack: how deep an engine nested them costs nothing.
 	for queue := []string{"."}; len(queue) > 0; {
@@ -147,7 +149,7 @@ func (w *walk) directory(dir string) []string {
 		return nil
 	}
 	d := os.NewFile(uintptr(fd), dir)
-	defer d.Close()
+	w.remember(d)
 	var names []string
 	for len(names) < namesLimit {
 		part, err := d.Readdirnames(4096)
@@ -171,10 +173,20 @@ func (w *walk) directory(dir string) []string {
 	return below
 }
 
-// open opens dir element by element, so that a symlink in any place is refused. A directory that may not be read but is
-// ours is made readable: what an engine locked away is still its work.
+// remember keeps d open in place of the directory before it.
+func (w *walk) remember(d *os.File) {
+	if w.last != nil {
+		_ = w.last.Close() // it was only read
+	}
+	w.last = d
+}
+
+// open opens dir element by element, so that a symlink in any place is refused.
 func (w *walk) open(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if w.last != nil && dir != "." && w.last.Name() == path.Dir(dir) {
+		return unix.Openat(int(w.last.Fd()), path.Base(dir), flags, 0)
+	}
 	at, err := unix.Openat(w.root, ".", flags, 0)
 	if err != nil || dir == "." {
 		return at, err
@@ -247,6 +259,7 @@ func (w *walk) subdirectory(fd int, name, p string, st *unix.Stat_t) bool {
 		}
 		return false
 	}
+	// What an engine locked away is still its work.
 	if uint32(st.Mode)&0o700 != 0o700 {
 		if err := unix.Fchmodat(fd, name, uint32(st.Mode)&0o777|0o700, 0); err != nil {
 			w.skip(p, "unreadable: "+err.Error(), true)
