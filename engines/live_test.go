@@ -238,8 +238,8 @@ func TestLiveFaults(t *testing.T) {
 		{"500", status(500, ""), nil, engines.FaultEndpoint, nil},
 		{"cut", do(modelserver.DoCut), nil, engines.FaultEndpoint, nil},
 		{"empty", do(modelserver.DoEmpty), nil, engines.FaultEmpty, map[string]engines.Class{"codex": engines.FaultEndpoint}},
-		{"silent", do(modelserver.DoHang), func(l *live) { l.stall = 8 * time.Second }, engines.FaultSilent, nil},
-		{"headers then silence", do(modelserver.DoHangMid), func(l *live) { l.stall = 8 * time.Second }, engines.FaultSilent, nil},
+		{"silent", do(modelserver.DoHang), func(l *live) { l.stall = 5 * time.Second }, engines.FaultSilent, nil},
+		{"headers then silence", do(modelserver.DoHangMid), func(l *live) { l.stall = 5 * time.Second }, engines.FaultSilent, nil},
 		{"nothing listens", do(modelserver.DoText), down, engines.FaultEndpoint, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -81,6 +81,9 @@ func (o *output) take(of int, line []byte) bool {
 // could leave half a secret that nothing finds. A line that would no longer be an
 // event stays as it is: what is shown of it is redacted once more in any case.
 func (o *output) clean(line []byte) []byte {
+	if bytes.HasPrefix(line, piUpdate) {
+		return line // nearly all that pi prints, and nothing of it is shown
+	}
 	red := []byte(o.redact.String(string(line)))
 	if looksJSON(line) && !json.Valid(red) {
 		return line
@@ -171,13 +174,12 @@ func (s *splitter) flushLine(line func([]byte)) {
 // bounded writes at most left bytes and counts the rest; the tail sees it all.
 // Lines are cut at maxLine.
 type bounded struct {
-	w     io.Writer
-	tail  io.Writer
-	left  int64
-	lost  int64
-	col   int
-	wrote bool
-	err   error
+	w    io.Writer
+	tail io.Writer
+	left int64
+	lost int64
+	col  int
+	err  error
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
