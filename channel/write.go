@@ -208,7 +208,7 @@ func (w *Writer) Answer(ctx context.Context, now time.Time, a ferry.Answer) (fer
 				return &a, offered(o.Question, a.Option)
 			}
 		}
-		return nil, fmt.Errorf("order %s: no open question %s; `ferry inbox` lists them", t.Order.Label, a.Question.Short())
+		return nil, fmt.Errorf("order %s: no open question %s; `ferry channel inbox` lists them", t.Order.Label, a.Question.Short())
 	})
 }
 
