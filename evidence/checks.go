@@ -94,7 +94,7 @@ func (s ChecksSpec) one(ctx context.Context, command, dir string) (ferry.Check, 
 	b := s.Box
 	b.Work, b.WorkReadOnly, b.State = work, false, filepath.Join(dir, "box")
 	b.Binds = slices.Concat([]box.Bind{{Host: caches, Write: true}, s.Gate.Bind()}, s.Cache.Binds(), b.Binds)
-	b.Env = withEnv(b.Env, s.Cache.Env(caches))
+	b.Env = s.Cache.Environ(b.Env, caches)
 	end, err := runBoxed(ctx, boxed{Box: b, Command: command, Timeout: s.Timeout, Redactor: s.Redactor})
 	if err != nil {
 		return ferry.Check{}, err
@@ -176,13 +176,22 @@ func bounded(s string, most int) string {
 	return strings.ToValidUTF8(s[len(s)-most:], "")
 }
 
-// withEnv adds the entries of more whose names env does not hold.
-func withEnv(env, more []string) []string {
-	out := append([]string(nil), env...)
+// withEnv adds the entries of more whose names env does not hold. Those for
+// which wins reports true take the place of what env holds.
+func withEnv(env, more []string, wins func(entry string) bool) []string {
+	won := map[string]bool{}
+	for _, e := range more {
+		if name, _, _ := strings.Cut(e, "="); wins(e) {
+			won[name] = true
+		}
+	}
+	var out []string
 	have := map[string]bool{}
 	for _, e := range env {
-		name, _, _ := strings.Cut(e, "=")
-		have[name] = true
+		if name, _, _ := strings.Cut(e, "="); !won[name] {
+			have[name] = true
+			out = append(out, e)
+		}
 	}
 	for _, e := range more {
 		if name, _, _ := strings.Cut(e, "="); !have[name] {

@@ -52,6 +52,36 @@ func (c Cache) Env(build string) []string {
 	return env
 }
 
+// Shown gives the variables by which an engine finds what prepare downloaded.
+// It builds with caches of its own.
+func (c Cache) Shown() map[string]string {
+	out := map[string]string{}
+	for _, entry := range c.Env("") {
+		if name, value, _ := strings.Cut(entry, "="); name == "FERRY_CACHE" || c.filled(value) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// filled reports whether dir is a part of the cache that prepare put something into.
+func (c Cache) filled(dir string) bool {
+	if c.Dir == "" || filepath.Dir(dir) != c.Dir {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) > 0
+}
+
+// Environ adds Env to an environment. Where prepare has filled a cache, that
+// one is used even if env names the host's.
+func (c Cache) Environ(env []string, build string) []string {
+	return withEnv(env, c.Env(build), func(entry string) bool {
+		_, dir, _ := strings.Cut(entry, "=")
+		return c.filled(dir)
+	})
+}
+
 // maxBuildCache is the size in bytes up to which a run gets a copy of the
 // build cache that prepare filled; with more, copying costs more than it saves.
 const maxBuildCache = 512 << 20
@@ -166,7 +196,8 @@ func (s PrepareSpec) fill(ctx context.Context, dir string) error {
 	b := s.Box
 	b.Work, b.WorkReadOnly, b.State = work, false, filepath.Join(dir, "box")
 	b.Binds = slices.Concat([]box.Bind{{Host: c.Dir, Write: true}, s.Gate.Bind()}, b.Binds)
-	b.Env = withEnv(b.Env, c.Env(filepath.Join(c.Dir, "build")))
+	// What prepare downloads must go into the cache, whatever the host's own caches are called.
+	b.Env = withEnv(b.Env, c.Env(filepath.Join(c.Dir, "build")), func(string) bool { return true })
 	end, err := runBoxed(ctx, boxed{Box: b, Command: s.Command, Timeout: s.Timeout, Redactor: s.Redactor})
 	if err != nil {
 		return fmt.Errorf("prepare on %s: %w", s.Base.Short(), err)

@@ -24,7 +24,11 @@
 //
 //	<runs>/<run>/run.json     the journal: what this run is and how far it came
 //	<runs>/<run>/output.log   what the engine printed, bounded and redacted
-//	<runs>/<run>/in/          the prompt and the attachments, read-only in the box
-//	<runs>/<run>/work/        the engine's tree (gone when the run is retired)
-//	<runs>/<run>/repo.git/    its private repository (gone with it)
+//	<runs>/<run>/in/          the prompt, where it goes by file; read-only in the box
+//	<runs>/<run>/attached/    the order's attachments, read-only in the box
+//	<runs>/<run>/tree/        the engine's worktree and its private repository
+//	<runs>/<run>/box/         the sandbox's own files
+//	<runs>/<run>/checks/      clean checkouts of the commit
+//
+// All but the journal and the log are gone when the run is retired.
 package worker

@@ -78,6 +78,7 @@ func (w *Worker) collect(ctx context.Context, a *attempt, j *Journal, dir string
 	if err != nil {
 		return evidence.Findings{}, err
 	}
+	defer repo.Close() // it was only read
 	spec := w.cfg.ChecksBox
 	spec.Mark = string(j.Run)
 	return evidence.Collect(ctx, evidence.Spec{

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/process"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
@@ -103,8 +105,14 @@ const (
 	keepDays = 30
 )
 
-// prune removes the oldest closed run directories.
+// keepCaches is how many caches of `prepare` are kept: one for each base commit.
+const keepCaches = 5
+
+// prune removes the oldest closed run directories and caches.
 func (w *Worker) prune(ctx context.Context, journals []*Journal, now time.Time) error {
+	if err := evidence.Prune(w.cfg.Caches, keepCaches, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.log.Warn("prune", "err", err)
+	}
 	for i, j := range journals {
 		old := len(journals)-i > keepRuns || now.Sub(j.Started) > keepDays*24*time.Hour
 		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil {

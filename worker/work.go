@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,9 +135,17 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 	if s := a.task.Order.TimeoutSecs; s > 0 {
 		timeout = time.Duration(s) * time.Second
 	}
+	engine := w.cfg.Engine
+	engine.Env = maps.Clone(engine.Env)
+	for name, value := range cache.Shown() {
+		if engine.Env == nil {
+			engine.Env = map[string]string{}
+		}
+		engine.Env[name] = value
+	}
 	return engines.Run(ctx, engines.Request{
-		Engine: w.cfg.Engine, Contract: engines.ContractOf(w.cfg.Engine.Command), Prompt: prompt(&a.task, notes, attached),
-		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, tree, cache.Binds(), attached), Environ: os.Environ(),
+		Engine: engine, Contract: engines.ContractOf(w.cfg.Engine.Command), Prompt: prompt(&a.task, notes, attached),
+		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, tree, cache, attached), Environ: os.Environ(),
 		Redact: w.cfg.Redactor, Log: log, Control: a.control, Timeout: timeout,
 	}), nil
 }
@@ -145,10 +154,10 @@ func treeDir(dir string) string { return filepath.Join(dir, "tree") }
 
 // engineBox is the box of one run: the tree, its private repository, the
 // caches and the attachments come to what the configuration shows.
-func (w *Worker) engineBox(j *Journal, tree *worktree.Tree, caches []box.Bind, attached string) box.Spec {
+func (w *Worker) engineBox(j *Journal, tree *worktree.Tree, cache evidence.Cache, attached string) box.Spec {
 	spec := w.cfg.Box
 	spec.Work, spec.Mark, spec.State = tree.Work(), string(j.Run), filepath.Join(w.cfg.Runs, string(j.Run), "box")
-	spec.Binds = slices.Concat(spec.Binds, tree.Binds(), caches)
+	spec.Binds = slices.Concat(spec.Binds, tree.Binds(), cache.Binds())
 	if attached != "" {
 		spec.Binds = append(spec.Binds, box.Bind{Host: attached})
 	}
@@ -156,9 +165,8 @@ func (w *Worker) engineBox(j *Journal, tree *worktree.Tree, caches []box.Bind, a
 }
 
 func (w *Worker) prepareSpec(j *Journal) evidence.PrepareSpec {
-	spec := w.cfg.Box
-	spec.Mark = string(j.Run)
-	spec.Login = nil // prepare is the project's command, not the engine's
+	spec := w.cfg.ChecksBox // prepare is the project's command: the engine's login is not for it
+	spec.Mark, spec.Net = string(j.Run), w.cfg.Box.Net
 	return evidence.PrepareSpec{
 		Gate: w.cfg.Gate, Command: w.cfg.Prepare, Base: j.Base, Dir: w.cfg.Caches, Box: spec,
 		Timeout: w.cfg.CheckTimeout, Redactor: w.cfg.Redactor,

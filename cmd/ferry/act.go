@@ -55,9 +55,10 @@ func (a *app) interruptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "interrupt ORDER kill|pause|resume|steer",
 		Short: "stop, pause, resume or steer an order, also while it runs",
-		Long: `Kill ends the order for good; what was done so far is kept on its branch. Pause
-freezes the engine and its clocks; resume lets it go on. Steer stops the run,
-keeps its work, and begins again with your note.`,
+		Long: `Kill ends the order for good; what was done so far is kept in the gate
+repository, under refs/ferry/attempts. Pause freezes the engine and its clocks;
+resume lets it go on. Steer stops the run, keeps its work, and begins again with
+your note.`,
 		Example: `  ferry channel interrupt t-first steer --note "leave the public API alone"
   ferry channel interrupt t-first kill`,
 		Args:      cobra.ExactArgs(2),
@@ -211,32 +212,26 @@ func (a *app) answer(ctx context.Context, ref, option, note string) error {
 // question finds an open question by the beginning of its id, or by the order
 // when that has just one.
 func (p *project) question(ctx context.Context, ref string) (ferry.Task, ferry.Open, error) {
-	tasks, err := p.channel.Tasks(ctx, channel.Filter{})
+	asking, err := p.channel.Questions(ctx)
 	if err != nil {
 		return ferry.Task{}, ferry.Open{}, err
 	}
-	type match struct {
-		t ferry.Task
-		q ferry.Open
-	}
-	var found []match
-	for _, t := range tasks {
-		for _, q := range t.Questions {
-			byID := len(ref) >= 4 && strings.HasPrefix(q.ID.String(), strings.ToLower(ref))
-			if byID || string(t.Order.Label) == ref {
-				found = append(found, match{t, q})
-			}
+	var found []channel.OpenQuestion
+	for _, q := range asking {
+		byID := len(ref) >= 4 && strings.HasPrefix(q.ID.String(), strings.ToLower(ref))
+		if byID || string(q.Task.Order.Label) == ref {
+			found = append(found, q)
 		}
 	}
 	switch len(found) {
 	case 1:
-		return found[0].t, found[0].q, nil
+		return found[0].Task, found[0].Open, nil
 	case 0:
 		return ferry.Task{}, ferry.Open{}, faultf(classNotFound, "`ferry channel inbox` lists them", "question %q: no open question has this id or order", clip(ref, 64))
 	}
 	var ids []string
 	for _, m := range found {
-		ids = append(ids, m.q.ID.Short())
+		ids = append(ids, m.ID.Short())
 	}
 	return ferry.Task{}, ferry.Open{}, faultf(classAmbiguous, "name one of "+strings.Join(ids, ", "), "question %q: %d open questions match", clip(ref, 64), len(found))
 }

@@ -110,6 +110,16 @@ func (p *project) checkSpec(level box.Level, gate *worktree.Gate, r *redact.Reda
 	}
 }
 
+// prepareSpec maps the configuration to how `prepare` fills the caches: in the
+// box of a check, with the engine's network.
+func (p *project) prepareSpec(level box.Level, gate *worktree.Gate, r *redact.Redactor) evidence.PrepareSpec {
+	spec := p.checkBox(level)
+	spec.Net = box.Net(p.config.Box.Net)
+	return evidence.PrepareSpec{
+		Gate: gate, Command: p.config.Box.Prepare, Dir: p.caches(), Box: spec, Timeout: p.config.CheckTimeout, Redactor: r,
+	}
+}
+
 // level chooses the sandbox and proves that it holds.
 func (p *project) level(ctx context.Context) (box.Level, box.Report, error) {
 	dir, err := p.state.scratchDir()

@@ -20,7 +20,7 @@ import (
 // What keeps it from that is a warning: the review counts.
 func (a *app) landsByItself(ctx context.Context, p *project, id ferry.RecordID) {
 	t, err := p.channel.Task(ctx, id.String())
-	if err != nil || !t.Order.Land || t.Landed != nil {
+	if err != nil || !t.Order.Land || t.Landed != nil || t.Order.NeedsApproval && t.Approve.IsZero() {
 		return
 	}
 	out, err := p.land(ctx, &t, "", false)
@@ -102,6 +102,7 @@ func (p *project) land(ctx context.Context, t *ferry.Task, into string, explicit
 			return land.Outcome{}, err
 		}
 		s.Checks = p.checkSpec(level, s.Gate, s.Redactor)
+		s.Prepare = p.prepareSpec(level, s.Gate, s.Redactor)
 		if s.Checks.Dir, err = p.state.scratchDir(); err != nil {
 			return land.Outcome{}, err
 		}
