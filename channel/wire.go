@@ -157,6 +157,8 @@ type parsed struct {
 	size int
 	off  int64
 	own  bool
+	rec  *ferry.Record // what record gave, so that a body is decoded once
+	why  string
 }
 
 func parseStored(data []byte) (parsed, error) {
@@ -174,18 +176,23 @@ func (p *parsed) path() string {
 
 // record gives the vocabulary's form of a stored record. A body that cannot be read leaves Body nil, and why says so.
 func (p *parsed) record() (rec ferry.Record, why string) {
-	rec = ferry.Record{
+	if p.rec != nil {
+		return *p.rec, p.why
+	}
+	p.rec = &ferry.Record{
 		ID: p.id, Writer: ferry.WriterID(p.head.Writer), Epoch: p.head.Epoch, Seq: p.head.Seq, Time: p.head.Time,
 	}
 	if len(p.head.Need) > 0 {
-		return rec, fmt.Sprintf("it needs a newer ferry, for %v", p.head.Need)
+		p.why = fmt.Sprintf("it needs a newer ferry, for %v", p.head.Need)
+		return *p.rec, p.why
 	}
 	b, err := decodeBody(ferry.Type(p.head.Type), p.body)
 	if err != nil {
-		return rec, err.Error()
+		p.why = err.Error()
+		return *p.rec, p.why
 	}
-	rec.Body = b
-	return rec, ""
+	p.rec.Body = b
+	return *p.rec, ""
 }
 
 // subject gives the order that a record is about, an order itself included; ok is false when it is about none.
