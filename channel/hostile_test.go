@@ -178,6 +178,35 @@ func TestWithoutEffect(t *testing.T) {
 	wantIntact(t, s)
 }
 
+// A genuine record under a name that is not its own is taken by its content, and named.
+func TestWrongName(t *testing.T) {
+	s := newSite(t)
+	id := s.issue(t, order("first"))
+	f := s.penOf(t, "master").write(t, &ferry.Cancel{Order: id})
+	f.path = filepath.Join(filepath.Dir(f.path), "0001-0000000099-"+strings.Repeat("9", 32)+".fr")
+	deliver(t, s.cfg.Folder, f)
+	r, err := s.Refresh(t.Context())
+	if err != nil || r.New != 1 {
+		t.Errorf("refresh: %+v, %v", r, err)
+	}
+	wantRejected(t, r.Rejected, map[string]string{"0000000099": "not its own"})
+	s.wantState(t, id, ferry.StateCancelled)
+}
+
+// What an old copy of the state directory has forgotten comes back from the folder before anything is signed.
+func TestStateRestored(t *testing.T) {
+	s := newSite(t)
+	name := filepath.Join(s.cfg.State, "store.log")
+	old, err := os.ReadFile(name)
+	must1(t, err)
+	id := s.issue(t, order("first"))
+	must1(t, os.WriteFile(name, old, 0o600))
+	s.reopen(t)
+	s.issue(t, order("second"))
+	s.wantState(t, id, ferry.StateOpen)
+	wantIntact(t, s)
+}
+
 // A gap is filled by what arrives later, and a number signed twice stops its writer.
 func TestGapAndFork(t *testing.T) {
 	s := newSite(t)
