@@ -61,7 +61,7 @@ resume lets it go on. Steer stops the run, keeps its work, and begins again with
 your note.`,
 		Example: `  ferry channel interrupt t-first steer --note "leave the public API alone"
   ferry channel interrupt t-first kill`,
-		Args:      cobra.ExactArgs(2),
+		Args:      exactly("ORDER", "the action"),
 		ValidArgs: []string{"kill", "pause", "resume", "steer"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.interrupt(cmd.Context(), args[0], ferry.Action(args[1]), note)
@@ -112,7 +112,7 @@ func (a *app) cancelCommand() *cobra.Command {
 		Use:     "cancel ORDER",
 		Short:   "take an order back",
 		Example: `  ferry channel cancel t-first --reason "done by hand"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNotes(reason); err != nil {
 				return err
@@ -138,7 +138,7 @@ func (a *app) retryCommand() *cobra.Command {
 		Long: `Retry forgives the failures that are known now: failed attempts, refuted results
 and a denial. The next attempt begins from what the last one left.`,
 		Example: `  ferry channel retry t-first`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNotes(note); err != nil {
 				return err
@@ -169,7 +169,7 @@ func (a *app) answerCommand() *cobra.Command {
 		Short:   "answer a question",
 		Long:    `Answer takes the beginning of a question's id, as the inbox shows it, or the order's label where only one question is open.`,
 		Example: `  ferry channel answer 3f2a9c01 retry`,
-		Args:    cobra.ExactArgs(2),
+		Args:    exactly("QUESTION", "OPTION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNotes(note); err != nil {
 				return err

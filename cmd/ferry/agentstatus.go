@@ -24,7 +24,7 @@ func (a *app) agentStatusCommand() *cobra.Command {
 		Short:   "which agents are alive here, and what each holds",
 		Long:    `Status lists the agents of this machine. It exits with 1 when none of them is alive.`,
 		Example: `  ferry agent status --json`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.agentStatus(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&a.agent, "agent", "", "only the agent called `NAME`")

@@ -110,7 +110,7 @@ func TestEnableConfigIsRead(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"status", "version", "log"}
-	for s, want := range map[string]string{"stats": "status", "versoin": "version", "lgo": "", "frobnicate": "", "lo": "log"} {
+	for s, want := range map[string]string{"stats": "status", "versoin": "version", "lgo": "log", "xyz": "", "frobnicate": "", "lo": "log"} {
 		if got, ok := nearest(s, names); ok != (want != "") || ok && got != want {
 			t.Errorf("nearest(%q) = %q, %v; want %q", s, got, ok, want)
 		}

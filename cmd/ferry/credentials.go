@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // loadCredentials reads .ferry/credentials.json: the variables that an engine
@@ -37,14 +36,4 @@ func hideJSON(path string, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s is not one JSON object of strings", path)
-}
-
-// secretValues lists the values that must never be shown.
-func secretValues(creds map[string]string) []string {
-	var out []string
-	for _, v := range creds {
-		out = append(out, v)
-	}
-	slices.Sort(out)
-	return out
 }

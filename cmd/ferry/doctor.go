@@ -21,7 +21,7 @@ missing. It exits with 1 when this machine is not ready.`,
 		Example: `  ferry doctor
   ferry doctor --sandbox
   ferry doctor --fix --json`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), fix, tries) },
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "mend what ferry can mend: file modes, git's ignore line, an unfinished checkout")

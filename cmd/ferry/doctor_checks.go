@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,12 +200,16 @@ func (d *doctor) checkSandbox(ctx context.Context, p *project) {
 	case level == box.LevelNone:
 		d.say("sandbox", statusWarn, "none: engines see and may change everything that you can", "set sandbox = \"auto\" in agent.toml")
 	default:
-		d.say("sandbox", statusOK, fmt.Sprintf("%s %s, %d tries as promised", level, report.Version, len(report.Tries)), "")
+		d.say("sandbox", statusOK, fmt.Sprintf("%s, %d tries as promised", cmp.Or(report.Version, string(level)), len(report.Tries)), "")
 	}
 }
 
 func (d *doctor) checkChannel(ctx context.Context) {
-	r, err := d.p.channel.Refresh(ctx)
+	if _, err := d.p.channel.Refresh(ctx); err != nil {
+		d.sayErr(ctx, "channel", err, "")
+		return
+	}
+	snap, err := d.p.channel.Snapshot(ctx)
 	if err != nil {
 		d.sayErr(ctx, "channel", err, "")
 		return
@@ -215,12 +220,12 @@ func (d *doctor) checkChannel(ctx context.Context) {
 		return
 	}
 	detail := fmt.Sprintf("%s, %s", d.p.config.ChannelID.Short(), folder)
-	if len(r.Rejected) == 0 {
+	if len(snap.Rejected) == 0 {
 		d.say("channel", statusOK, detail, "")
 		return
 	}
-	first := r.Rejected[0]
-	d.say("channel", statusWarn, fmt.Sprintf("%s; %d files are not read, like %s: %s", detail, len(r.Rejected), first.Name, first.Reason),
+	first := snap.Rejected[0]
+	d.say("channel", statusWarn, fmt.Sprintf("%s; %d files are not read, like %s: %s", detail, len(snap.Rejected), first.Name, first.Reason),
 		"`ferry channel verify` checks everything; files that are not records can be deleted")
 }
 

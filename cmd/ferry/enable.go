@@ -38,7 +38,7 @@ with what it knows of the engine. It asks nothing, changes nothing that is
 there, and can be run again: with another --agent it adds a second agent.`,
 		Example: `  ferry enable --email you@example.com --command codex
   ferry enable --agent wisp-claude --command claude`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.enable(cmd.Context(), f) },
 	}
 	s := cmd.Flags()
@@ -126,6 +126,9 @@ func (e *enabling) names(ctx context.Context) error {
 	if err := e.nameProject(); err != nil {
 		return err
 	}
+	if err := e.register(); err != nil {
+		return err
+	}
 	if e.c.Email == "" {
 		e.c.Email = e.f.email
 	}
@@ -159,6 +162,9 @@ func (e *enabling) checkFlags() error {
 			return err
 		}
 	}
+	if err := e.checkCommandFlag(); err != nil {
+		return err
+	}
 	if strings.ContainsAny(e.f.email, " \t\n\x00") || e.f.email != "" && !strings.Contains(e.f.email, "@") {
 		return misuse("give an address like you@example.com", "--email %q: not an e-mail address", clip(e.f.email, 80))
 	}
@@ -167,6 +173,23 @@ func (e *enabling) checkFlags() error {
 		return nil
 	}
 	return misuse("it is one of auto, bwrap, landlock, none", "--sandbox %q: there is no such level", clip(e.f.sandbox, 40))
+}
+
+// checkCommandFlag makes a path absolute, because the worker runs elsewhere,
+// and refuses a whole command line.
+func (e *enabling) checkCommandFlag() error {
+	c := e.f.command
+	if strings.Contains(c, "/") {
+		path, err := filepath.Abs(c)
+		if err != nil {
+			return fmt.Errorf("--command %s: %w", c, err)
+		}
+		e.f.command = path
+	}
+	if strings.ContainsAny(c, " \t\n\x00") && !isFile(e.f.command) {
+		return misuse("name the program alone, and put its flags into args in agent.toml", "--command %q: a command line is no program", clip(c, 80))
+	}
+	return nil
 }
 
 // nameProject chooses the project's name: no two directories of this machine
@@ -181,16 +204,15 @@ func (e *enabling) nameProject() error {
 	taken := map[string]bool{}
 	for _, r := range e.state.registry() {
 		if r.Dir == e.repo.top {
-			e.c.Project = cmp.Or(e.a.project, r.Name)
+			e.c.Project = r.Name
+			continue
 		}
-		taken[r.Name] = r.Dir != e.repo.top
-	}
-	if e.a.project != "" {
-		if taken[e.a.project] {
-			return faultf(classConfig, "choose another name", "--project %s: another directory of this machine has this name", e.a.project)
+		taken[r.Name] = true
+		if r.Name == e.a.project && isFile(filepath.Join(r.Dir, localDir, configFile)) {
+			return faultf(classConfig, "choose another name", "--project %s: %s has this name", r.Name, r.Dir)
 		}
-		e.c.Project = e.a.project
 	}
+	e.c.Project = cmp.Or(e.a.project, e.c.Project)
 	base := cleanName(filepath.Base(e.repo.top), "project")
 	for n := 1; e.c.Project == ""; n++ {
 		name := base
@@ -298,6 +320,13 @@ func (e *enabling) write(context.Context) error {
 	if err := e.ignore(); err != nil {
 		return err
 	}
+	return e.register()
+}
+
+// register tells this machine where the project is. It is done before the
+// channel is founded as well, so that a second call after a crash finds the
+// same name.
+func (e *enabling) register() error {
 	return e.state.register(registered{Name: e.c.Project, Dir: e.repo.top, Channel: e.c.ChannelID, Since: e.a.now().UTC()})
 }
 

@@ -186,7 +186,14 @@ func (e *enabling) admit(ctx context.Context, ch *channel.Channel) error {
 	if masterErr == nil {
 		e.shape.OperatorKey = master.Public().String()
 	}
-	key, err := keyAt(e.state.agentKey(e.c.ChannelID, e.c.Agent))
+	path := e.state.agentKey(e.c.ChannelID, e.c.Agent)
+	cannot := func() error {
+		return fault(classKey, "the master admits it, on the machine where the channel was founded", fmt.Errorf("admit %s: %w", e.c.Agent, masterErr))
+	}
+	if masterErr != nil && !isFile(path) {
+		return cannot()
+	}
+	key, err := keyAt(path)
 	if err != nil {
 		return err
 	}
@@ -200,7 +207,7 @@ func (e *enabling) admit(ctx context.Context, ch *channel.Channel) error {
 		return nil
 	}
 	if masterErr != nil {
-		return fault(classKey, "the master admits it, on the machine where the channel was founded", fmt.Errorf("admit %s: %w", e.c.Agent, masterErr))
+		return cannot()
 	}
 	if slices.ContainsFunc(members, func(m ferry.Member) bool { return strings.EqualFold(string(m.Name), string(e.c.Agent)) }) {
 		return faultf(classChannel, "choose another with --agent NAME", "agent %s: a member of the channel has this name already", e.c.Agent)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func (a *app) inboxCommand() *cobra.Command {
 		Use:     "inbox",
 		Short:   "what waits for you",
 		Example: `  ferry channel inbox`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.inbox(cmd.Context()) },
 	}
 	a.jsonFlag(cmd)
@@ -47,15 +48,34 @@ func (a *app) inbox(ctx context.Context) error {
 // inboxItems lists what waits for a person: results to review and approve,
 // failures, and questions, oldest first.
 func (p *project) inboxItems(ctx context.Context) ([]inboxItem, error) {
-	tasks, err := p.channel.Tasks(ctx, channel.Filter{})
+	waiting, err := p.waiting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	items := []inboxItem{}
-	for i := len(tasks) - 1; i >= 0; i-- {
-		items = append(items, needs(&tasks[i])...)
+	for i := range waiting {
+		items = append(items, needs(&waiting[i])...)
 	}
 	return items, nil
+}
+
+// waiting gives the tasks that a person may have to look at, oldest first.
+func (p *project) waiting(ctx context.Context) ([]ferry.Task, error) {
+	tasks, err := p.channel.Tasks(ctx, channel.Filter{States: []ferry.State{ferry.StateAwaitingReview, ferry.StateAccepted, ferry.StateFailed}})
+	if err != nil {
+		return nil, err
+	}
+	asking, err := p.channel.Questions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range asking {
+		if !slices.ContainsFunc(tasks, func(t ferry.Task) bool { return t.ID == q.Task.ID }) {
+			tasks = append(tasks, q.Task)
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b ferry.Task) int { return a.IssuedAt.Compare(b.IssuedAt) })
+	return tasks, nil
 }
 
 // needs gives what one task wants from a person.

@@ -45,7 +45,7 @@ order's own ref in one transaction. Each order lands once. A checkout of the
 branch follows when it is clean.`,
 		Example: `  ferry channel land t-first
   ferry channel land t-first --into release`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.land(cmd.Context(), args[0], into) },
 	}
 	cmd.Flags().StringVar(&into, "into", "", "land on this `BRANCH` instead")

@@ -57,7 +57,7 @@ func (a *app) logCommand() *cobra.Command {
 		Short: "this machine's attempts and why claims were declined; with an order, its output",
 		Example: `  ferry log
   ferry log -f t-first`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if follow {

@@ -26,6 +26,7 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what the first one asked to end
 	a := newApp(os.Stdout, os.Stderr)
 	return a.execute(ctx, os.Args[1:])
 }

@@ -14,7 +14,7 @@ func (a *app) membersCommand() *cobra.Command {
 		Use:     "members",
 		Short:   "who is in the channel, and what each may do",
 		Example: `  ferry channel members --json`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.members(cmd.Context()) },
 	}
 	a.jsonFlag(cmd)
@@ -67,7 +67,7 @@ signature, chain, authority, and the state that follows. With DIR it checks a
 channel's folder that this machine knows nothing else about.`,
 		Example: `  ferry channel verify
   ferry channel verify /mnt/backup/channel --channel 5c1e…`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return a.verifyDir(cmd.Context(), args[0], id)

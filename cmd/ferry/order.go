@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ the branch that is checked out, or on --target.`,
 		Example: `  ferry channel order --id t-first --task "fix the failing test" --check "go test ./..." --requires-review
   ferry channel order --task-file plan.md --touches "docs/**" --depends-on t-first
   git diff | ferry channel order --task-file - --kind review --size small`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.order(cmd.Context(), &f, cmd.InOrStdin()) },
 	}
 	f.register(cmd)
@@ -94,7 +95,7 @@ func (a *app) order(ctx context.Context, f *orderFlags, stdin io.Reader) error {
 		if err != nil {
 			return err
 		}
-		a.adviseIssued(p, &t)
+		a.adviseIssued(ctx, p, &t)
 		shape := issuedShape{ID: id.String(), State: string(t.State), Label: string(o.Label), Base: string(o.Base)}
 		return a.print(shape, func(w io.Writer) {
 			fmt.Fprintf(w, "%s %s is %s, from %s\n", o.Label, id.Short(), stateLine(&t), o.Base.Short())
@@ -236,20 +237,24 @@ func (a *app) warnDirty(b worktree.Base) {
 
 // adviseIssued says what keeps an order from being taken, where this machine
 // can tell.
-func (a *app) adviseIssued(p *project, t *ferry.Task) {
+func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 	if s, ok, err := p.state.paused(); err == nil && ok {
 		a.warn("this machine is paused%s: `ferry resume` lets its workers begin", because(s.Reason))
 	}
-	if t.Order.To != "" && len(p.workersAlive()) == 0 && hasAgent(p.state.agents(p.config.ChannelID), t.Order.To) {
-		a.warn("no worker runs here: `ferry agent run --agent %s` takes it", t.Order.To)
+	if t.Order.To == "" {
+		return
 	}
-}
-
-func hasAgent(agents []ferry.AgentName, n ferry.AgentName) bool {
-	for _, a := range agents {
-		if a == n {
-			return true
+	members, err := p.channel.Members(ctx)
+	var names []string
+	for _, m := range members {
+		names = append(names, string(m.Name))
+	}
+	to := string(t.Order.To)
+	if err == nil && !slices.Contains(names, to) {
+		did := ""
+		if best, ok := nearest(to, names); ok {
+			did = "; did you mean " + best + "?"
 		}
+		a.warn("warning: %s is not a member of the channel yet%s", to, did)
 	}
-	return false
 }

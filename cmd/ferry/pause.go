@@ -21,7 +21,7 @@ func (a *app) pauseCommand() *cobra.Command {
 		Long: `Pause keeps the workers of this machine from beginning anything new, in every
 project. What runs goes on; "ferry channel interrupt ID pause" stops one order.`,
 		Example: `  ferry pause --reason "on battery"`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE:    func(*cobra.Command, []string) error { return a.pause(reason) },
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, shown by status and in holds")
@@ -67,7 +67,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use:     "resume",
 		Short:   "end a pause of this machine",
 		Example: `  ferry resume`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE:    func(*cobra.Command, []string) error { return a.resume() },
 	}
 	a.jsonFlag(cmd)

@@ -23,7 +23,7 @@ func (a *app) receiptCommand() *cobra.Command {
 		Short: "every record on the way from the order to its commit, checked again",
 		Example: `  ferry channel receipt t-first
   ferry channel receipt t-first --out t-first.receipt.json`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.receipt(cmd.Context(), args[0], out) },
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write it as JSON to `FILE`")

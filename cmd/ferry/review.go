@@ -21,7 +21,7 @@ func (a *app) reviewCommand() *cobra.Command {
 is taken up again from the branch it left, with your notes.`,
 		Example: `  ferry channel review t-first --send-back --notes "cover the error path"
   ferry channel review t-first --accept`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if accept == sendBack {
 				return misuse("give one of them", "review %s: --accept or --send-back", clip(args[0], 64))
@@ -65,7 +65,7 @@ func (a *app) approveCommand() *cobra.Command {
 		Use:     "approve ORDER",
 		Short:   "put the master's key on the result that stands",
 		Example: `  ferry channel approve t-first`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.judge(cmd.Context(), args[0], land.ReviewSpec{}, land.Approve)
 		},
@@ -80,7 +80,7 @@ func (a *app) denyCommand() *cobra.Command {
 		Use:     "deny ORDER --reason TEXT",
 		Short:   "refuse an order's work for good; retry opens it again",
 		Example: `  ferry channel deny t-first --reason "we keep the old parser"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return misuse("say why: --reason \"…\"", "deny %s: there is no reason", clip(args[0], 64))
@@ -124,7 +124,7 @@ func (a *app) judge(ctx context.Context, ref string, s land.ReviewSpec,
 		if err := a.acted(ctx, p, said.Order, said.Record); err != nil {
 			return err
 		}
-		if s.Decision == ferry.DecisionKeep {
+		if s.Decision != ferry.DecisionChanges && s.Decision != ferry.DecisionReject {
 			a.landsByItself(ctx, p, said.Order)
 		}
 		return nil

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -35,9 +37,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("FERRY_UPDATE_SCRIPTS") != "",
 		Setup:               setup,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"labelled": labelled,
 			"exits":    exits,
+			"until":    until,
 		},
 	})
 }
@@ -69,6 +73,33 @@ func setup(e *testscript.Env) error {
 		}
 	}
 	return nil
+}
+
+// until runs a command again and again until its standard output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND ARG...")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s: no match for %q within a minute (last error %v)", strings.Join(args[1:], " "), args[0], err)
+		}
+	}
+}
+
+// condition knows `root`: as root Landlock is refused.
+func condition(name string) (bool, error) {
+	if name == "root" {
+		return os.Geteuid() == 0, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 // makeRepo makes the repository `repo` of what the script puts there, with

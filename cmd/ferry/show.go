@@ -18,7 +18,7 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show ORDER",
 		Short:   "one order whole: text, attempts, results, reviews, records",
 		Example: `  ferry channel show t-first`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("ORDER"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0]) },
 	}
 	a.jsonFlag(cmd)
@@ -182,7 +182,7 @@ func (a *app) ledgerCommand() *cobra.Command {
 		Short: "the signed records, newest last",
 		Example: `  ferry channel log
   ferry channel log t-first --json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := ""
 			if len(args) == 1 {

@@ -52,7 +52,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "what this machine is doing, and why an order is not moving",
 		Example: `  ferry status
   ferry status --why t-first`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("why") {
 				return a.why(cmd.Context(), why)

@@ -44,6 +44,7 @@ func (a *app) table(w io.Writer, header []string, rows [][]string) {
 			Separators: tw.SeparatorsNone, Lines: tw.LinesNone,
 		}}),
 		tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}),
+		tablewriter.WithHeaderAutoFormat(tw.Off),
 		tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAlignment(tw.AlignLeft),
 		tablewriter.WithRowAutoWrap(tw.WrapNone),
 	}
@@ -52,7 +53,11 @@ func (a *app) table(w io.Writer, header []string, rows [][]string) {
 	}
 	var b strings.Builder
 	t := tablewriter.NewTable(&b, opts...)
-	t.Header(header)
+	upper := make([]string, len(header))
+	for i, h := range header {
+		upper[i] = strings.ToUpper(h)
+	}
+	t.Header(upper)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {

@@ -24,7 +24,7 @@ func (a *app) tasksCommand() *cobra.Command {
 		Short: "all orders with their states, newest first",
 		Example: `  ferry channel tasks
   ferry channel tasks --state awaiting_review --state failed --json`,
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.tasks(cmd.Context(), states, limit) },
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only orders in this `STATE` (may be repeated)")

@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "which ferry this is",
 		Example: `  ferry version --json`,
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
 			return a.print(v, func(w io.Writer) {
