@@ -165,7 +165,7 @@ func (h *history) draw(n int) {
 	for i := range n {
 		p := h.pens[rapid.SampledFrom(names).Draw(h.t, "writer")]
 		b := h.body(i)
-		if rapid.IntRange(0, 24).Draw(h.t, "fork") == 0 {
+		if rapid.IntRange(0, 11).Draw(h.t, "fork") == 0 {
 			h.files = append(h.files, p.seal(h.t, sign.Header{Type: "note"}, []byte(fmt.Sprintf(`{"order":"","kind":"fork","text":"%d"}`, i))))
 		}
 		f := p.write(h.t, b)
@@ -215,11 +215,25 @@ func TestAnyArrival(t *testing.T) {
 	})
 }
 
+// arrivals draws an order: any at all, or as written with some files late, so that long chains are there before they come.
+func arrivals(rt *rapid.T, files []file) []file {
+	if rapid.Bool().Draw(rt, "any order") {
+		return rapid.Permutation(files).Draw(rt, "order")
+	}
+	order := slices.Clone(files)
+	for range rapid.IntRange(0, 8).Draw(rt, "late files") {
+		i := rapid.IntRange(0, len(order)-1).Draw(rt, "late")
+		late := order[i]
+		order = append(slices.Delete(order, i, i+1), late)
+	}
+	return order
+}
+
 // arrive delivers files to a machine of its own in a drawn order, and verifies it in the end.
 func arrive(rt *rapid.T, cfg channel.Config, id ferry.RecordID, files []file) channel.VerifyReport {
 	rt.Helper()
 	deliver(rt, cfg.Folder, files[0]) // Open needs the root
-	order := rapid.Permutation(files).Draw(rt, "order")
+	order := arrivals(rt, files)
 	c, err := channel.Open(rt.Context(), cfg, id)
 	if err != nil {
 		rt.Fatal(err)
