@@ -13,8 +13,8 @@ import (
 )
 
 // act does one thing to one order under the operator's key, and says where
-// the order stands after it.
-func (a *app) act(ctx context.Context, ref string, f func(p *project, w *channel.Writer, t ferry.Task) (ferry.RecordID, error)) error {
+// the order stands after it. f gets the note without secrets.
+func (a *app) act(ctx context.Context, ref, note string, f func(w *channel.Writer, t ferry.Task, note string) (ferry.RecordID, error)) error {
 	return a.with(ctx, func(p *project) error {
 		w, err := p.operator()
 		if err != nil {
@@ -24,7 +24,10 @@ func (a *app) act(ctx context.Context, ref string, f func(p *project, w *channel
 		if err != nil {
 			return err
 		}
-		record, err := f(p, w, t)
+		if note, err = p.note(note); err != nil {
+			return err
+		}
+		record, err := f(w, t, note)
 		if err := a.published(err); err != nil {
 			return err
 		}
@@ -85,7 +88,7 @@ func (a *app) interrupt(ctx context.Context, ref string, action ferry.Action, no
 	if err := checkNotes(note); err != nil {
 		return err
 	}
-	return a.act(ctx, ref, func(p *project, w *channel.Writer, t ferry.Task) (ferry.RecordID, error) {
+	return a.act(ctx, ref, note, func(w *channel.Writer, t ferry.Task, note string) (ferry.RecordID, error) {
 		in := ferry.Interrupt{Order: t.ID, Action: action, Note: note}
 		switch {
 		case t.State.Final():
@@ -117,7 +120,7 @@ func (a *app) cancelCommand() *cobra.Command {
 			if err := checkNotes(reason); err != nil {
 				return err
 			}
-			return a.act(cmd.Context(), args[0], func(_ *project, w *channel.Writer, t ferry.Task) (ferry.RecordID, error) {
+			return a.act(cmd.Context(), args[0], reason, func(w *channel.Writer, t ferry.Task, reason string) (ferry.RecordID, error) {
 				if t.State.Final() {
 					return ferry.RecordID{}, faultf(classRefused, "", "%s is %s for good", t.Order.Label, t.State)
 				}
@@ -143,7 +146,7 @@ and a denial. The next attempt begins from what the last one left.`,
 			if err := checkNotes(note); err != nil {
 				return err
 			}
-			return a.act(cmd.Context(), args[0], func(_ *project, w *channel.Writer, t ferry.Task) (ferry.RecordID, error) {
+			return a.act(cmd.Context(), args[0], note, func(w *channel.Writer, t ferry.Task, note string) (ferry.RecordID, error) {
 				switch {
 				case t.State.Final():
 					return ferry.RecordID{}, faultf(classRefused, "issue a new order", "%s is %s for good", t.Order.Label, t.State)
@@ -200,6 +203,9 @@ func (a *app) answer(ctx context.Context, ref, option, note string) error {
 		}
 		if !found {
 			return misuse("the options are: "+strings.Join(names, ", "), "answer %s %s: the question has no such option", q.ID.Short(), clip(option, 40))
+		}
+		if note, err = p.note(note); err != nil {
+			return err
 		}
 		record, err := w.Answer(ctx, a.now(), ferry.Answer{Order: t.ID, Question: q.ID, Option: option, Note: note})
 		if err := a.published(err); err != nil {

@@ -81,6 +81,9 @@ func (a *app) order(ctx context.Context, f *orderFlags, stdin io.Reader) error {
 		if err := p.dependencies(ctx, o, f.dependsOn); err != nil {
 			return err
 		}
+		if err := p.refuseSecrets(o); err != nil {
+			return err
+		}
 		if err := p.begin(ctx, o, f.target); err != nil {
 			return err
 		}
@@ -218,6 +221,35 @@ func checkTarget(ctx context.Context, gate *worktree.Gate, target string) error 
 		return misuse("`git branch` lists them; `git branch "+target+"` makes it", "--target %s: there is no such branch", clip(target, 80))
 	}
 	return nil
+}
+
+// refuseSecrets keeps what looks like a secret out of the channel, where it
+// would be signed, copied to other machines and never taken back.
+func (p *project) refuseSecrets(o *ferry.Order) error {
+	r, err := p.redactor()
+	if err != nil {
+		return err
+	}
+	texts := append([]string{o.Text}, o.Checks...)
+	for _, f := range o.Attachments {
+		texts = append(texts, f.Text)
+	}
+	for _, text := range texts {
+		if hits := r.Find(text); len(hits) > 0 {
+			return misuse("put it into .ferry/credentials.json, from where the engine gets it as a variable",
+				"order %s: it holds what looks like a secret (%s), and orders are copied to every machine", o.Label, hits[0].Kind)
+		}
+	}
+	return nil
+}
+
+// note hides what looks like a secret in a person's remark.
+func (p *project) note(text string) (string, error) {
+	r, err := p.redactor()
+	if err != nil {
+		return "", err
+	}
+	return r.String(text), nil
 }
 
 // warnDirty names what is in the checkout and not in the commit.

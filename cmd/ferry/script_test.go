@@ -94,10 +94,15 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// condition knows `root`: as root Landlock is refused.
+// condition knows `root`, as whom Landlock is refused, and `mounts`: whether a
+// mount of one's own can be made.
 func condition(name string) (bool, error) {
-	if name == "root" {
+	switch name {
+	case "root":
 		return os.Geteuid() == 0, nil
+	case "mounts":
+		_, exit, err := process.Output(context.Background(), process.Spec{Argv: []string{"/usr/bin/env", "unshare", "-m", "true"}, Env: os.Environ(), Dir: "/"}, 1<<10)
+		return err == nil && exit.Code == 0, nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
