@@ -72,9 +72,26 @@ func TestProbe(t *testing.T) {
 	})
 }
 
+// TestProbeWithStateBelowHome is how most people run ferry: what the box shows of the state directory makes the way to
+// it appear, and that is not the person's home.
+func TestProbeWithStateBelowHome(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level box.Level) {
+		p := newPlace(t)
+		home := filepath.Dir(p.state)
+		t.Setenv("HOME", home)
+		if err := os.WriteFile(filepath.Join(home, "diary"), []byte("private"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := box.Probe(t.Context(), box.ProbeSpec{Level: level, Net: box.NetNone, State: p.state}); !r.OK {
+			t.Error(r.Failure())
+		}
+	})
+}
+
 // TestProbeSeesAnOpenBox proves that the tries can succeed: in level none most of them do.
 func TestProbeSeesAnOpenBox(t *testing.T) {
 	p := newPlace(t)
+	write(t, filepath.Join(p.home, "diary"), "private")
 	r := box.Probe(t.Context(), box.ProbeSpec{Level: box.LevelNone, Net: box.NetNone, State: p.state})
 	worked := map[string]bool{}
 	for _, try := range r.Tries {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,7 +57,7 @@ func (t probeTask) tries() map[string]func() error {
 		tryLoop:     loopback,
 		trySecret:   func() error { _, err := os.ReadFile(t.Secret); return err },
 		tryStat:     func() error { _, err := os.Stat(t.Secret); return err },
-		tryRealHome: func() error { _, err := os.ReadDir(t.Home); return err },
+		tryRealHome: t.listHome,
 		tryOutside:  func() error { return touch(t.Outside) },
 		tryHooks:    func() error { return touch(t.Hooks) },
 		tryTCP:      func() error { return dial("tcp", t.TCP) },
@@ -71,6 +72,21 @@ func (t probeTask) tries() map[string]func() error {
 		tryMem:      func() error { return openClose("/dev/mem") },
 		tryTiocsti:  typeIntoTerminal,
 	}
+}
+
+// listHome looks for what is in the real home. A directory of that name that holds only the way to what the box shows
+// is not the real one.
+func (t probeTask) listHome() error {
+	entries, err := os.ReadDir(t.Home)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if slices.Contains(t.InHome, e.Name()) {
+			return nil
+		}
+	}
+	return errors.New("nothing of it is here")
 }
 
 // touch writes a file in dir and takes it away again.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +23,11 @@ const probeLimit = 30 * time.Second
 
 // probeTask tells the program in the box where the things are that it must not reach.
 type probeTask struct {
-	Secret   string // a file of the host beside the tree
-	Home     string // the real home directory
-	Outside  string // a directory of the host to write to
-	Hooks    string // a read-only bind
+	Secret   string   // a file of the host beside the tree
+	Home     string   // the real home directory
+	InHome   []string // some names in it, but for the one on the way to the probe's own directory
+	Outside  string   // a directory of the host to write to
+	Hooks    string   // a read-only bind
 	TCP      string
 	UDP      string
 	Unix     string
@@ -33,6 +35,24 @@ type probeTask struct {
 	Level    Level
 	Pid      int    // a process of the host
 	Token    string // what only that process has in its environment
+}
+
+// namesBeside gives names in home, at most a hundred, without the one that leads to dir: what a box shows below home
+// makes that one appear in it.
+func namesBeside(home, dir string) []string {
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return nil // what we cannot list ourselves, the box need not hide
+	}
+	way, _ := filepath.Rel(home, dir)
+	way, _, _ = strings.Cut(way, string(filepath.Separator))
+	var out []string
+	for _, e := range entries {
+		if e.Name() != way && len(out) < 100 {
+			out = append(out, e.Name())
+		}
+	}
+	return out
 }
 
 // Probe builds the box and tries, from inside, what it must prevent and what must work. It judges only what the level
@@ -175,7 +195,7 @@ func newStage(dir string) (*stage, error) {
 		return nil, err
 	}
 	s.task = probeTask{
-		Secret: filepath.Join(dir, "secret"), Home: home, Outside: filepath.Join(dir, "outside"),
+		Secret: filepath.Join(dir, "secret"), Home: home, InHome: namesBeside(home, dir), Outside: filepath.Join(dir, "outside"),
 		Hooks: filepath.Join(dir, "hooks"), Unix: filepath.Join(dir, "s"), Abstract: "@ferry-" + name, Token: name,
 	}
 	err = writePrivate(s.task.Secret, []byte(name))
