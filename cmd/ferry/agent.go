@@ -182,7 +182,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		return worker.Config{}, err
 	}
 	runs := p.state.runsOf(id, agent)
-	for _, dir := range []string{runs, p.caches(), p.state.workers(id)} {
+	for _, dir := range []string{runs, p.caches(), filepath.Dir(p.state.health(id, agent))} {
 		if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 			return worker.Config{}, err
 		}
