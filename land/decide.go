@@ -82,8 +82,10 @@ func Decide(t *ferry.Task, f Facts) Decision {
 	return Decision{Allowed: true, Code: CodeLand, Reason: fmt.Sprintf("%s may land on %s", t.Order.Label, f.Target)}
 }
 
+// refuse makes a refusal. An order's own hold may end with the next step,
+// which is said once.
 func refuse(code Code, reason, next string) *Decision {
-	return &Decision{Code: code, Reason: reason, Next: next}
+	return &Decision{Code: code, Reason: strings.TrimSuffix(reason, "; "+next), Next: next}
 }
 
 // cmd words a command of ferry for the order.

@@ -53,6 +53,9 @@ func TestDecide(t *testing.T) {
 		{"cancelled", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateCancelled }, land.CodeCancelled, "new order"},
 		{"killed", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateKilled }, land.CodeKilled, "new order"},
 		{"denied", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateFailed }, land.CodeFailed, "retry t-1"},
+		{"used up", func(t *ferry.Task, _ *land.Facts) {
+			t.State, t.Hold = ferry.StateFailed, "1 of 1 attempts are used up; `ferry channel retry t-1` opens it again"
+		}, land.CodeFailed, "retry t-1"},
 		{"running", func(t *ferry.Task, _ *land.Facts) {
 			t.Results, t.Standing, t.Live = nil, ferry.RecordID{}, ferry.RecordID{7}
 		}, land.CodeNoResult, "log -f t-1"},
@@ -103,8 +106,8 @@ func TestDecide(t *testing.T) {
 			if d.Code != tt.code || d.Allowed != (tt.code == land.CodeLand) || !strings.Contains(d.Next, tt.next) {
 				t.Errorf("Decide() = %+v, want code %s and next %q", d, tt.code, tt.next)
 			}
-			if d.Reason == "" {
-				t.Error("no reason is given")
+			if d.Reason == "" || d.Next != "" && strings.Contains(d.Reason, d.Next) {
+				t.Errorf("the reason is %q, the next step is %q", d.Reason, d.Next)
 			}
 		})
 	}
