@@ -99,12 +99,19 @@ func (h *health) worked() error {
 	return h.save()
 }
 
+// Rest gives why a worker with this health file and engine would give the
+// engine no work at now, or "".
+func Rest(path string, e engines.Config, now time.Time) (string, error) {
+	h, err := readHealth(path, e)
+	return h.hold(now), err
+}
+
 // hold gives the reason why the engine gets no work now, or "".
 func (h *health) hold(now time.Time) string {
 	if !h.engine.Resting(now) {
 		return ""
 	}
-	return fmt.Sprintf("engine %s rests until %s: %s", h.name, h.engine.Until.Format("Jan 2 15:04"), h.engine.Reason)
+	return fmt.Sprintf("engine %s rests until %s: %s: %s", h.name, h.engine.Until.Local().Format("Jan 2 15:04"), h.engine.Class, h.engine.Reason)
 }
 
 func (h *health) status(e engines.Config, now time.Time) EngineStatus {

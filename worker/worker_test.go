@@ -99,6 +99,14 @@ func TestEngineFaultCountsNothingAndRestsTheEngine(t *testing.T) {
 		t.Errorf("hold %q does not name the fault", hold)
 	}
 	r.stop()
+	if why, err := worker.Rest(r.cfg.Health, r.cfg.Engine, time.Now()); why != hold || err != nil {
+		t.Errorf("Rest() = %q, %v; want %q", why, err, hold)
+	}
+	other := r.cfg.Engine
+	other.Model = "another"
+	if why, err := worker.Rest(r.cfg.Health, other, time.Now()); why != "" || err != nil {
+		t.Errorf("Rest() of another model = %q, %v", why, err)
+	}
 	again := start(m, r.cfg) // what was learnt outlives the process
 	m.Eventually("it still rests", 10*time.Second, func() bool {
 		s, err := worker.ReadStatus(again.cfg.Status)

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferry-fleet/ferry/internal/redact"
 )
 
 type agentStatusShape struct {
@@ -57,6 +59,9 @@ func (a *app) agentStatus(ctx context.Context) error {
 					continue
 				}
 				fmt.Fprintf(w, "%s does not run: `ferry agent run --agent %s`\n", s.Agent, s.Agent)
+				if why := p.resting(); why != "" && s.Agent == string(p.config.Agent) {
+					fmt.Fprintln(w, indent(redact.Visible(why)))
+				}
 			}
 		})
 		if err == nil && !alive {

@@ -181,6 +181,19 @@ func engineLine(e worker.EngineStatus, now time.Time) string {
 	return redact.Visible(line)
 }
 
+// resting gives why this project's worker would not use its engine now, or "".
+func (p *project) resting() string {
+	engine, _, err := p.engine()
+	if err != nil {
+		return "" // the worker says it, and so does doctor
+	}
+	why, err := worker.Rest(p.state.health(p.config.ChannelID, p.config.Agent), engine, p.app.now())
+	if err != nil {
+		return err.Error()
+	}
+	return why
+}
+
 func (a *app) why(ctx context.Context, ref string) error {
 	return a.with(ctx, func(p *project) error {
 		t, err := p.channel.Task(ctx, ref)
@@ -227,6 +240,7 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 		}
 	}
 	if t.Active() {
+		p.lastReasons(t, members, add)
 		p.idleReasons(t, members, alive, add)
 	}
 	for _, item := range needs(t) {
@@ -239,6 +253,20 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 		add("nothing holds it: the next look of a worker takes it")
 	}
 	return reasons
+}
+
+// lastReasons says how the last attempt ended, where that is why there has to
+// be another one.
+func (p *project) lastReasons(t *ferry.Task, members []ferry.Member, add func(string, ...any)) {
+	if t.State == ferry.StateRefuted {
+		last := t.LatestResult()
+		add("revision %d was refuted: %s", last.Result.Revision, strings.Join(last.Evidence.Reasons, "; "))
+		return
+	}
+	if n := len(t.Attempts); n > 0 && t.Live.IsZero() && t.Attempts[n-1].Stop != nil {
+		at := t.Attempts[n-1]
+		add("attempt %d of %s ended: %s%s", at.N, name(members, at.Holder), at.Stop.Reason, because(at.Stop.Note))
+	}
 }
 
 // idleReasons says what keeps every worker from an order that one may take.
@@ -256,6 +284,7 @@ func (p *project) idleReasons(t *ferry.Task, members []ferry.Member, alive []wor
 	case !known:
 		add("it is addressed to %s, who is not a member of the channel", to)
 	case len(alive) == 0:
+		add("%s", p.resting())
 		add("no worker runs on this machine: `ferry agent run`")
 	case to != "" && !slices.ContainsFunc(alive, func(s worker.Status) bool { return s.Agent == to }):
 		add("it is addressed to %s, and no such worker runs on this machine", to)
