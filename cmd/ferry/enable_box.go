@@ -89,11 +89,17 @@ func (e *enabling) showGo(ctx context.Context) {
 		e.warn("go.mod is here and go is not on PATH: checks that need it will fail")
 		return
 	}
-	if root, err := toolLine(ctx, []string{goTool, "env", "GOROOT"}); err == nil && root != "" {
+	var env []string // what go itself would go by
+	for _, name := range []string{"GOROOT", "GOPATH", "GOMODCACHE", "GOENV"} {
+		if v := environ(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	if root, err := toolLine(ctx, []string{goTool, "env", "GOROOT"}, env...); err == nil && root != "" {
 		e.show(root)
 		e.found("Go in %s", root)
 	}
-	if cache, err := toolLine(ctx, []string{goTool, "env", "GOMODCACHE"}); err == nil && filepath.IsAbs(cache) {
+	if cache, err := toolLine(ctx, []string{goTool, "env", "GOMODCACHE"}, env...); err == nil && filepath.IsAbs(cache) {
 		if _, err := os.Stat(cache); err == nil {
 			e.show(cache)
 			e.env("GOMODCACHE=" + cache)
