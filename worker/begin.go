@@ -80,6 +80,9 @@ func (w *Worker) launch(ctx context.Context, task ferry.Task, start ferry.Record
 		} else {
 			c = w.work(own, a)
 		}
+		if err := w.cfg.Gate.Maintain(own); err != nil && own.Err() == nil {
+			w.log.Warn("maintain the gate", "err", err)
+		}
 		w.events <- event{start: start, closed: c}
 	}()
 }
