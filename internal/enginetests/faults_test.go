@@ -78,7 +78,10 @@ func TestRefusedEdit(t *testing.T) {
 			p.verified(1, broken)
 			return
 		}
-		p.refuted()
+		reason := p.refuted()
+		if cli == "claude" && !strings.Contains(reason, "refused edits") {
+			p.Errorf("the refused edit is not named: %s", reason)
+		}
 	})
 }
 
@@ -87,29 +90,33 @@ func TestSaysDoneButDidNothing(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		p := newPerson(t, cli, script(sayDone))
 		p.enable()
-		p.order("--max-attempts", "1")
+		p.order()
 		p.work()
 		p.refuted()
+		if got := p.why(); !strings.Contains(got, "revision 1 was refuted: the engine changed nothing") {
+			p.Errorf("status --why says:\n%s", got)
+		}
 	})
 }
 
-// refuted wants a result that changed nothing and can go nowhere.
-func (p *person) refuted() {
+// refuted wants a result that changed nothing and can go nowhere, and gives why.
+func (p *person) refuted() (reason string) {
 	p.Helper()
 	s := p.show()
-	if s.Task.State != "failed" || len(s.Results) != 1 || s.Results[0].Evidence.Status != "refuted" || len(s.Results[0].Files) != 0 || s.Results[0].Standing {
-		p.Fatalf("want a failed order with a refuted result: %+v", s)
+	if s.Task.Landed != "" || len(s.Results) != 1 || s.Results[0].Evidence.Status != "refuted" || len(s.Results[0].Files) != 0 || s.Results[0].Standing {
+		p.Fatalf("want one refuted result without a change: %+v", s)
 	}
-	p.Logf("%s: %q, attempts %+v", p.cli, s.Results[0].Evidence.Reasons, s.Attempts)
+	reason = strings.Join(s.Results[0].Evidence.Reasons, "; ")
 	if got := s.Results[0].Answer; got != sayDone.Text {
 		p.Errorf("answer %q", got)
 	}
 	for _, verb := range [][]string{{"channel", "review", "t-fix", "--accept"}, {"channel", "land", "t-fix"}} {
-		if got := p.ferry(1, verb...); !strings.Contains(got, "refuted") {
+		if got := p.ferry(1, verb...); !strings.Contains(got, reason) {
 			p.Errorf("%s is refused with: %s", verb[1], got)
 		}
 	}
 	if got := p.git("rev-list", "--count", branch); got != "2" {
 		p.Errorf("%s commits, want 2", got)
 	}
+	return reason
 }
