@@ -1,14 +1,9 @@
 package land_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,33 +11,21 @@ import (
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/ferrytest"
 	"github.com/ferry-fleet/ferry/internal/gitfacts"
-	"github.com/ferry-fleet/ferry/internal/process"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 	"github.com/ferry-fleet/ferry/land"
-	"github.com/ferry-fleet/ferry/sign"
 )
-
-// chosen proves once for all tests which sandbox works on this machine.
-var chosen = sync.OnceValues(func() (box.Level, error) {
-	dir, err := os.MkdirTemp("", "box-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	level, _, err := box.Choose(context.Background(), "auto", dir)
-	return level, err
-})
 
 func TestMain(m *testing.M) {
 	box.Main()
 	os.Exit(m.Run())
 }
 
-// fleet is one machine: a repository, its gate, a channel, an operator who is
-// the master, and an agent.
+// fleet is one machine with an agent.
 type fleet struct {
 	t        *testing.T
+	m        *ferrytest.Machine
 	repo     string
 	gate     *worktree.Gate
 	level    box.Level
@@ -57,52 +40,16 @@ type fleet struct {
 
 func newFleet(t *testing.T, files map[string]string) *fleet {
 	t.Helper()
-	dir := t.TempDir()
-	f := &fleet{t: t, repo: filepath.Join(dir, "repo"), journal: filepath.Join(dir, "state", "landing"), now: time.Unix(1_800_000_000, 0).UTC()}
-	f.must(os.MkdirAll(f.repo, 0o755))
-	f.git("init", "-q", "-b", "main")
-	f.commit(files)
-	var err error
-	f.gate, err = worktree.OpenGate(t.Context(), worktree.GateSpec{Dir: filepath.Join(dir, "gate.git"), Repo: f.repo})
-	f.must(err)
-	f.level, err = chosen()
-	f.must(err)
-	f.found(filepath.Join(dir, "folder"), filepath.Join(dir, "state"))
-	return f
-}
-
-func (f *fleet) found(folder, state string) {
-	f.t.Helper()
-	master, worker := f.key(), f.key()
-	var err error
-	f.ch, err = channel.Found(f.t.Context(), channel.Config{Folder: folder, State: filepath.Join(state, "channel"), Judge: evidence.Classify}, channel.FoundSpec{
-		Project: "demo", Master: ferry.Member{Name: "ada", Machine: "here"}, Key: master, Now: f.now,
-	})
-	f.must(err)
-	f.t.Cleanup(func() { f.must(f.ch.Close()) })
-	f.operator, err = f.ch.Writer(master)
-	f.must(err)
-	public := worker.Public()
-	_, err = f.operator.Admit(f.t.Context(), f.now, ferry.Member{
-		Writer: ferry.WriterID(public.WriterID()), Key: public.String(), Name: "wisp", Machine: "here", Grants: []ferry.Grant{ferry.GrantWork},
-	})
-	f.must(err)
-	f.agent, err = f.ch.Writer(worker)
-	f.must(err)
-}
-
-func (f *fleet) key() sign.Key {
-	f.t.Helper()
-	k, err := sign.GenerateKey(rand.Reader)
-	f.must(err)
-	return k
+	m := ferrytest.New(t, files)
+	return &fleet{
+		t: t, m: m, repo: m.Repo, gate: m.Gate, level: m.Level, ch: m.Channel, operator: m.Operator, agent: m.Agent("wisp"),
+		journal: filepath.Join(m.State, "landing"), now: time.Unix(1_800_000_000, 0).UTC(),
+	}
 }
 
 func (f *fleet) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.m.Must(err)
 }
 
 func (f *fleet) want(ok bool) {
@@ -114,33 +61,18 @@ func (f *fleet) want(ok bool) {
 
 func (f *fleet) git(args ...string) string {
 	f.t.Helper()
-	var out bytes.Buffer
-	exit, err := process.Run(f.t.Context(), process.Spec{
-		Argv: append([]string{"git", "-c", "user.name=p", "-c", "user.email=p@example.com"}, args...), Dir: f.repo, Stdout: &out, Stderr: &out,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.repo, "GIT_CONFIG_NOSYSTEM=1"},
-	})
-	if err != nil || exit.Code != 0 {
-		f.t.Fatalf("git %q: %v %s\n%s", args, err, exit, out.String())
-	}
-	return strings.TrimSpace(out.String())
+	return f.m.Git(args...)
 }
 
 func (f *fleet) write(dir string, files map[string]string) {
 	f.t.Helper()
-	for name, text := range files {
-		p := filepath.Join(dir, name)
-		f.must(os.MkdirAll(filepath.Dir(p), 0o755))
-		f.must(os.WriteFile(p, []byte(text), 0o644))
-	}
+	f.m.Write(dir, files)
 }
 
 // commit is a commit of the person on the branch that is checked out.
 func (f *fleet) commit(files map[string]string) ferry.Commit {
 	f.t.Helper()
-	f.write(f.repo, files)
-	f.git("add", "-A")
-	f.git("commit", "-q", "-m", "by the person")
-	return ferry.Commit(f.git("rev-parse", "HEAD"))
+	return f.m.Commit(files)
 }
 
 func (f *fleet) read(name string) string {

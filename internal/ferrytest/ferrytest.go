@@ -136,14 +136,28 @@ func (m *Machine) Git(args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// Commit is a commit of the person on the branch that is checked out.
-func (m *Machine) Commit(files map[string]string) ferry.Commit {
+// Write writes files below a directory, scripts (.sh) executable; "" removes one.
+func (m *Machine) Write(dir string, files map[string]string) {
 	m.T.Helper()
 	for name, text := range files {
-		p := filepath.Join(m.Repo, name)
+		p := filepath.Join(dir, name)
+		if text == "" {
+			m.Must(os.Remove(p))
+			continue
+		}
 		m.Must(os.MkdirAll(filepath.Dir(p), 0o755))
-		m.Must(os.WriteFile(p, []byte(text), 0o644))
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(name, ".sh") {
+			mode = 0o755
+		}
+		m.Must(os.WriteFile(p, []byte(text), mode))
 	}
+}
+
+// Commit is a commit of the person on the branch that is checked out; "" removes a file.
+func (m *Machine) Commit(files map[string]string) ferry.Commit {
+	m.T.Helper()
+	m.Write(m.Repo, files)
 	m.Git("add", "-A")
 	m.Git("commit", "-q", "-m", "by the person")
 	return ferry.Commit(m.Git("rev-parse", "HEAD"))
