@@ -46,6 +46,7 @@ type codexEvent struct {
 		Text     string `json:"text"`
 		Message  string `json:"message"`
 		Command  string `json:"command"`
+		Output   string `json:"aggregated_output"`
 		ExitCode *int   `json:"exit_code"`
 		Status   string `json:"status"`
 		Server   string `json:"server"`
@@ -96,8 +97,11 @@ func (p *codexParser) completed(e codexEvent) string {
 		p.out.Text = e.Item.Text
 		return e.Item.Text
 	}
-	if e.Item.Status == "declined" {
+	switch {
+	case e.Item.Status == "declined":
 		p.out.Denied = append(p.out.Denied, firstLine(e.Item.Command, 200))
+	case e.Item.Status == "failed" && strings.HasPrefix(e.Item.Output, "bwrap: "):
+		p.out.Denied = append(p.out.Denied, firstLine(e.Item.Command, 200)+" (codex's own sandbox did not start)")
 	}
 	return p.show(e)
 }

@@ -52,6 +52,8 @@ func TestRecorded(t *testing.T) {
 	}{
 		{cli: "codex", name: "ok", ended: exited, text: "All done.", usage: used(0, 200, 20, 0)},
 		{cli: "codex", name: "denied", ended: exited, text: "I was refused.", usage: used(0, 200, 20, 0)},
+		{cli: "codex", name: "nested", ended: exited, text: "All done.", usage: used(0, 200, 20, 0),
+			denied: []string{`/bin/sh -lc "echo '// x' >> count.go" (codex's own sandbox did not start)`}},
 		{cli: "codex", name: "401", exit: 1, ended: exited, fault: engines.FaultAuth, reason: "401 Unauthorized"},
 		{cli: "codex", name: "402", exit: 1, ended: exited, fault: engines.FaultCredit, reason: "Insufficient credits"},
 		{cli: "codex", name: "429", exit: 1, ended: exited, fault: engines.FaultRate, reason: "429"},
