@@ -79,7 +79,7 @@ func TestRefusedEdit(t *testing.T) {
 			return
 		}
 		reason := p.refuted()
-		if cli == "claude" && !strings.Contains(reason, "refused edits") {
+		if !strings.Contains(reason, "refused edits") {
 			p.Errorf("the refused edit is not named: %s", reason)
 		}
 	})
