@@ -6,8 +6,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/ferry-fleet/ferry/internal/redact"
 )
 
 type agentStatusShape struct {
@@ -18,6 +16,7 @@ type agentShape struct {
 	Agent  string       `json:"agent"`
 	Alive  bool         `json:"alive"`
 	Worker *workerShape `json:"worker"`
+	Rests  string       `json:"rests"` // why it would not use its engine, where it does not run
 }
 
 func (a *app) agentStatusCommand() *cobra.Command {
@@ -49,6 +48,9 @@ func (a *app) agentStatus(ctx context.Context) error {
 					s.Alive, s.Worker = up[i], &workerShape{Status: all[i], Alive: up[i]}
 				}
 			}
+			if !s.Alive && n == p.config.Agent {
+				s.Rests = p.resting()
+			}
 			alive = alive || s.Alive
 			shape.Agents = append(shape.Agents, s)
 		}
@@ -59,8 +61,8 @@ func (a *app) agentStatus(ctx context.Context) error {
 					continue
 				}
 				fmt.Fprintf(w, "%s does not run: `ferry agent run --agent %s`\n", s.Agent, s.Agent)
-				if why := p.resting(); why != "" && s.Agent == string(p.config.Agent) {
-					fmt.Fprintln(w, indent(redact.Visible(why)))
+				if s.Rests != "" {
+					fmt.Fprintln(w, indent(s.Rests))
 				}
 			}
 		})
