@@ -12,13 +12,13 @@ import (
 	"github.com/ferry-fleet/ferry/internal/process"
 )
 
-// mostInit is the most that the initialisation of all packages may take, in
-// milliseconds, on a machine that is busy with other tests.
-const mostInit = 50
+// mostShare is the largest part of all initialisation that one package may
+// have: above it, that package is what every command waits for. It is a share
+// and no time, because the machine of a test has other work.
+const mostShare = 0.6
 
 // TestStartCost runs `ferry version` and shows whose package initialisation
-// takes the time of every command. The fastest of a few runs counts, because
-// the machine has other work.
+// takes the time of every command. The fastest of a few runs counts.
 func TestStartCost(t *testing.T) {
 	best := []initCost{{"none", 1e9}}
 	for range 5 {
@@ -30,8 +30,8 @@ func TestStartCost(t *testing.T) {
 	for _, c := range best[:min(8, len(best))] {
 		t.Logf("%6.2f ms %s", c.millis, c.pkg)
 	}
-	if sum := total(best); sum > mostInit {
-		t.Errorf("the packages take %.1f ms to initialise, want at most %d", sum, mostInit)
+	if sum := total(best); best[0].millis > mostShare*sum {
+		t.Errorf("%s takes %.1f of the %.1f ms in which all packages initialise", best[0].pkg, best[0].millis, sum)
 	}
 }
 

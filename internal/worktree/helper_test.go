@@ -168,5 +168,8 @@ func levels(t testing.TB) []box.Level {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		return []box.Level{box.LevelNone}
 	}
+	if testing.Short() {
+		return []box.Level{box.LevelBwrap}
+	}
 	return []box.Level{box.LevelBwrap, box.LevelNone}
 }
