@@ -1,10 +1,13 @@
 package engines_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,12 +77,22 @@ func codexSays(s string) string {
 
 func levels(t *testing.T) []box.Level {
 	t.Helper()
-	level, report, err := box.Choose(t.Context(), "", t.TempDir())
+	level, err := chosen()
 	if err != nil {
-		t.Fatalf("no sandbox on this machine: %v\n%+v", err, report)
+		t.Fatalf("no sandbox on this machine: %v", err)
 	}
 	return []box.Level{level, box.LevelNone}
 }
+
+// chosen proves once for all tests which sandbox works here.
+var chosen = sync.OnceValues(func() (box.Level, error) {
+	dir, err := os.MkdirTemp("", "ferry-box-")
+	if err != nil {
+		return "", err
+	}
+	level, _, err := box.Choose(context.Background(), "", dir)
+	return level, errors.Join(err, os.RemoveAll(dir))
+})
 
 func TestConformance(t *testing.T) {
 	for _, level := range levels(t) {
