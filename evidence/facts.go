@@ -168,7 +168,7 @@ func (s Spec) secrets(files []ferry.File) (found []string, missed bool, err erro
 		if file.NewBlob == "" || file.NewBlob == file.OldBlob || isGitlink(file) {
 			continue
 		}
-		text, err := s.Repo.ReadFile(s.Commit, file.Path, maxScanFile)
+		text, err := s.Repo.Blob(file.NewBlob, maxScanFile)
 		if errors.Is(err, gitfacts.ErrTooLarge) || total+int64(len(text)) > maxScan {
 			missed = true
 			continue
@@ -183,7 +183,7 @@ func (s Spec) secrets(files []ferry.File) (found []string, missed bool, err erro
 		}
 		old := ""
 		if file.OldBlob != "" {
-			b, err := s.Repo.ReadFile(s.Base, file.Path, maxScanFile)
+			b, err := s.Repo.Blob(file.OldBlob, maxScanFile)
 			if err != nil && !errors.Is(err, gitfacts.ErrTooLarge) {
 				return nil, false, err
 			}

@@ -18,7 +18,6 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
@@ -57,7 +56,7 @@ func Open(dir string) (*Repo, error) {
 	if strings.Contains(strings.ToLower(string(config)), "sha256") {
 		return nil, fmt.Errorf("open repository %s: %w", dir, ErrObjectFormat)
 	}
-	options := filesystem.Options{AlternatesFS: osfs.New("/")}
+	options := filesystem.Options{AlternatesFS: osfs.New("/"), KeepDescriptors: true}
 	store := filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(16*cache.MiByte), options)
 	return &Repo{dir: dir, store: store}, nil
 }
@@ -114,29 +113,18 @@ func (r *Repo) Tree(commit ferry.Commit) (ferry.Commit, error) {
 	return ferry.Commit(c.TreeHash.String()), nil
 }
 
-// ReadFile returns the content of a file of a commit, or the target of a symlink. More than max bytes are ErrTooLarge; a
-// path that is not there is ErrMissing.
-func (r *Repo) ReadFile(commit ferry.Commit, path string, max int64) ([]byte, error) {
-	data, err := r.readFile(commit, path, max)
+// Blob returns the content of a blob. More than max bytes are ErrTooLarge; an id that is not there, or is no blob, is
+// ErrMissing. It does not look through any tree, so that reading all files of a change costs what they hold.
+func (r *Repo) Blob(id ferry.Commit, max int64) ([]byte, error) {
+	hash, err := hashOf(id)
 	if err != nil {
-		return nil, fmt.Errorf("read %q of %s: %w", path, commit.Short(), err)
+		return nil, fmt.Errorf("read blob: %w", err)
+	}
+	data, err := r.blob(hash, max)
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", id.Short(), err)
 	}
 	return data, nil
-}
-
-func (r *Repo) readFile(commit ferry.Commit, path string, max int64) ([]byte, error) {
-	tree, err := r.treeOf(commit)
-	if err != nil {
-		return nil, err
-	}
-	entry, err := read(r, func() (*object.TreeEntry, error) { return tree.FindEntry(path) })
-	if err != nil {
-		return nil, err
-	}
-	if entry.Mode == filemode.Dir || entry.Mode == filemode.Submodule {
-		return nil, fmt.Errorf("%w: it is not a file", ErrMissing)
-	}
-	return r.blob(entry.Hash, max)
 }
 
 // blob returns the content of a blob of at most max bytes.

@@ -230,36 +230,37 @@ func TestReadsPacksAlternatesAndWhatArrivesLater(t *testing.T) {
 	if tree, err := f.Tree(packed); err != nil || string(tree) != r.git("rev-parse", "HEAD^{tree}") {
 		t.Errorf("a pack that arrived later: %s, %v", tree, err)
 	}
-	if data, err := f.ReadFile(commit, "dir/file", 100); string(data) != "a\nb\nc" || err != nil {
+	if data, err := f.Blob(ferry.Commit(r.git("rev-parse", string(commit)+":dir/file")), 100); string(data) != "a\nb\nc" || err != nil {
 		t.Errorf("after a repack: %q, %v", data, err)
 	}
 }
 
-func TestReadFile(t *testing.T) {
+func TestBlob(t *testing.T) {
 	r := newRepo(t)
 	_, commit := r.change()
 	f := r.open()
+	id := func(path string) ferry.Commit { return ferry.Commit(r.git("rev-parse", string(commit)+":"+path)) }
 	tests := []struct {
-		path string
+		name string
+		id   ferry.Commit
 		max  int64
 		want string
 		err  error
 	}{
-		{"dir/file", 5, "a\nb\nc", nil},
-		{"dir/file", 4, "", gitfacts.ErrTooLarge},
-		{"kind", 100, "long", nil},
-		{"nothing", 100, "", gitfacts.ErrMissing},
-		{"dir", 100, "", gitfacts.ErrMissing},
-		{"dir/file/x", 100, "", gitfacts.ErrMissing},
+		{"a file", id("dir/file"), 5, "a\nb\nc", nil},
+		{"too large", id("dir/file"), 4, "", gitfacts.ErrTooLarge},
+		{"a symlink", id("kind"), 100, "long", nil},
+		{"unknown", ferry.Commit(strings.Repeat("1", 40)), 100, "", gitfacts.ErrMissing},
+		{"a tree", id("dir"), 100, "", gitfacts.ErrMissing},
 	}
 	for _, tt := range tests {
-		got, err := f.ReadFile(commit, tt.path, tt.max)
+		got, err := f.Blob(tt.id, tt.max)
 		if string(got) != tt.want || !errors.Is(err, tt.err) {
-			t.Errorf("ReadFile(%q, %d) = %q, %v; want %q, %v", tt.path, tt.max, got, err, tt.want, tt.err)
+			t.Errorf("%s: Blob(%s, %d) = %q, %v; want %q, %v", tt.name, tt.id, tt.max, got, err, tt.want, tt.err)
 		}
 	}
-	if _, err := f.ReadFile(commit, "../x", 100); err == nil {
-		t.Error("ReadFile(../x) was answered")
+	if _, err := f.Blob("../x", 100); err == nil {
+		t.Error("Blob(../x) was answered")
 	}
 	if _, err := f.Tree(ferry.Commit(strings.Repeat("1", 40))); !errors.Is(err, gitfacts.ErrMissing) {
 		t.Errorf("Tree(unknown) = %v", err)
