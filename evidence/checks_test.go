@@ -143,6 +143,33 @@ func TestPrepareFillsACacheThatChecksOnlyRead(t *testing.T) {
 	}
 }
 
+// TestPrepareGoesOnFromAnEarlierBase: what was built for one base is there when the next is prepared, and what was only
+// downloaded is not.
+func TestPrepareGoesOnFromAnEarlierBase(t *testing.T) {
+	r := newRepo(t, map[string]string{"a": "1\n"})
+	spec := evidence.PrepareSpec{
+		Gate: r.gate, Base: r.head(), Dir: filepath.Join(t.TempDir(), "caches"), Box: box.Spec{Level: r.level, Net: box.NetNone},
+		Command: "cat a >> $XDG_CACHE_HOME/built && cat a >> $FERRY_CACHE/loaded",
+	}
+	first, err := evidence.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Base = r.commit(map[string]string{"a": "2\n"})
+	second, err := evidence.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cache       evidence.Cache
+		file, wants string
+	}{{first, "build/built", "1\n"}, {second, "build/built", "1\n2\n"}, {second, "loaded", "2\n"}} {
+		if got := read(t, filepath.Join(c.cache.Dir, c.file)); got != c.wants {
+			t.Errorf("%s holds %q, want %q", c.file, got, c.wants)
+		}
+	}
+}
+
 func TestPrepareThatFails(t *testing.T) {
 	r := newRepo(t, map[string]string{"a": "x\n"})
 	dir := filepath.Join(t.TempDir(), "caches")

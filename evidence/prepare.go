@@ -137,8 +137,7 @@ func Prepare(ctx context.Context, s PrepareSpec) (Cache, error) {
 	if strings.TrimSpace(s.Command) == "" {
 		return Cache{}, nil
 	}
-	sum := sha256.Sum256([]byte(string(s.Base) + "\x00" + s.Command + "\x00" + string(s.Box.Level)))
-	key := hex.EncodeToString(sum[:10])
+	family, key := s.names()
 	if c, ok := cached(s.Dir, key); ok {
 		return c, nil
 	}
@@ -150,7 +149,7 @@ func Prepare(ctx context.Context, s PrepareSpec) (Cache, error) {
 	if err != nil {
 		return Cache{}, fmt.Errorf("prepare: %w", err)
 	}
-	if err := s.fill(ctx, dir); err != nil {
+	if err := s.fill(ctx, dir, newest(s.Dir, family)); err != nil {
 		return Cache{}, errors.Join(err, removeTree(dir))
 	}
 	err = os.Symlink(filepath.Base(dir), filepath.Join(s.Dir, key))
@@ -168,6 +167,35 @@ func Prepare(ctx context.Context, s PrepareSpec) (Cache, error) {
 	return c, nil
 }
 
+// names gives the name of the cache of a base commit, and how the names of the
+// caches of the same command begin.
+func (s PrepareSpec) names() (family, key string) {
+	command := sha256.Sum256([]byte(s.Command + "\x00" + string(s.Box.Level)))
+	family = hex.EncodeToString(command[:6]) + "_"
+	base := sha256.Sum256([]byte(s.Base))
+	return family, family + hex.EncodeToString(base[:8])
+}
+
+// newest finds the latest cache that the same command has filled.
+func newest(dir, family string) Cache {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return Cache{}
+	}
+	var found Cache
+	var made time.Time
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !strings.HasPrefix(e.Name(), family) || !info.ModTime().After(made) {
+			continue
+		}
+		if c, ok := cached(dir, e.Name()); ok {
+			found, made = c, info.ModTime()
+		}
+	}
+	return found
+}
+
 // cached finds a complete cache: the link is made last.
 func cached(dir, key string) (Cache, bool) {
 	to, err := os.Readlink(filepath.Join(dir, key))
@@ -179,7 +207,10 @@ func cached(dir, key string) (Cache, bool) {
 	return c, err == nil && info.IsDir()
 }
 
-func (s PrepareSpec) fill(ctx context.Context, dir string) error {
+// fill runs the command. It begins with what the command has built for an
+// earlier base, which no engine has written either: build caches are made to
+// be used again, and to know what is out of date.
+func (s PrepareSpec) fill(ctx context.Context, dir string, earlier Cache) error {
 	if s.Redactor == nil {
 		s.Redactor = redact.New(nil)
 	}
@@ -188,6 +219,9 @@ func (s PrepareSpec) fill(ctx context.Context, dir string) error {
 	}
 	work, c := filepath.Join(dir, "work"), Cache{Dir: filepath.Join(dir, "files")}
 	if err := os.MkdirAll(filepath.Join(c.Dir, "build"), 0o700); err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	if err := earlier.copyBuild(filepath.Join(c.Dir, "build")); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
 	if err := s.Gate.Export(ctx, s.Base, work); err != nil {

@@ -109,6 +109,9 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 			return engines.Reply{}, err
 		}
 	}
+	if w.cfg.Prepare != "" {
+		a.at("preparing")
+	}
 	cache, err := evidence.Prepare(ctx, w.prepareSpec(j))
 	if err != nil {
 		return engines.Reply{}, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -82,6 +83,11 @@ func (e *enabling) describeTools(ctx context.Context) {
 	}
 }
 
+// goPrepare fills the module cache and the build cache of a Go project, so
+// that a check does not compile the standard library. A base whose tests do
+// not compile is no reason to refuse the order that mends them.
+const goPrepare = "go mod download && go test -run '^$' ./... >$FERRY_CACHE/prepare.log 2>&1 || true"
+
 // showGo shows GOROOT and the module cache, which go only reads from in a box.
 func (e *enabling) showGo(ctx context.Context) {
 	goTool, err := process.LookPath("go", environ("PATH"))
@@ -90,7 +96,7 @@ func (e *enabling) showGo(ctx context.Context) {
 		return
 	}
 	var env []string // what go itself would go by
-	for _, name := range []string{"GOROOT", "GOPATH", "GOMODCACHE", "GOENV"} {
+	for _, name := range []string{"GOROOT", "GOPATH", "GOMODCACHE", "GOENV", "GOPROXY"} {
 		if v := environ(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -104,7 +110,14 @@ func (e *enabling) showGo(ctx context.Context) {
 			e.show(cache)
 			e.env("GOMODCACHE=" + cache)
 			e.found("Go's module cache in %s, read-only in the box", cache)
+			if proxy, err := toolLine(ctx, []string{goTool, "env", "GOPROXY"}, env...); err == nil {
+				e.env("GOPROXY=file://" + filepath.Join(cache, "cache", "download") + "," + cmp.Or(proxy, "off"))
+			}
 		}
+	}
+	if e.c.Box.Prepare == "" {
+		e.c.Box.Prepare = goPrepare
+		e.found("what checks build is built ahead on each new base (prepare in [box])")
 	}
 	e.env("GOTOOLCHAIN=local")
 	e.env("GOFLAGS")

@@ -110,7 +110,7 @@ func (e *enabling) configText() string {
 	opt("sandbox", quoted(cmp.Or(c.Sandbox, def.Sandbox)), true, "")
 	line("\n[box] # what a run sees beside its tree")
 	e.boxText(opt)
-	opt("prepare", quoted("go mod download"), false, "fills build caches from the base commit, with the network on")
+	opt("prepare", quoted(cmp.Or(c.Box.Prepare, "make deps")), c.Box.Prepare != "", "fills build caches from the base commit, with the network on")
 	opt("userns", "false", false, "user namespaces inside the box")
 	opt("net", quoted(def.Box.Net), false, "of the engine: open or none")
 	opt("check_net", quoted(def.Box.CheckNet), false, "of the checks: open or none")
