@@ -215,8 +215,10 @@ func (p *configParser) unknown(name string) error {
 	for _, k := range configKeys() {
 		names = append(names, k.name)
 	}
-	in := strings.HasPrefix(name, "box.")
-	if best, ok := nearest("box."+name, names); ok && !in && edits("box."+name, best) <= 1 {
+	if short, in := strings.CutPrefix(name, "box."); in {
+		return p.unknownInBox(e, short, names)
+	}
+	if best, ok := nearest("box."+name, names); ok && edits("box."+name, best) <= 1 {
 		e.next = "did you mean `" + strings.TrimPrefix(best, "box.") + "` under [box]?"
 		return e
 	}
@@ -225,5 +227,28 @@ func (p *configParser) unknown(name string) error {
 		return e
 	}
 	e.next = "the keys are: " + strings.Join(names, ", ")
+	return e
+}
+
+// unknownInBox compares what follows "box." alone: the prefix would make any
+// two keys look alike. What belongs above [box] is found as well.
+func (p *configParser) unknownInBox(e *configError, name string, all []string) error {
+	var inside, outside []string
+	for _, k := range all {
+		if short, ok := strings.CutPrefix(k, "box."); ok {
+			inside = append(inside, short)
+			continue
+		}
+		outside = append(outside, k)
+	}
+	if best, ok := nearest(name, inside); ok {
+		e.next = "did you mean `box." + best + "`?"
+		return e
+	}
+	if best, ok := nearest(name, outside); ok {
+		e.next = "did you mean `" + best + "` above [box]?"
+		return e
+	}
+	e.next = "the keys under [box] are: " + strings.Join(inside, ", ")
 	return e
 }

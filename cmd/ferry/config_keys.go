@@ -40,7 +40,7 @@ func configKeys() []key {
 			return setOneOf(&c.Sandbox, v, "auto", "bwrap", "landlock", "none")
 		}},
 		{"bypass", "true or false", setBypass},
-		{"box.ro", "a list of absolute paths", func(c *config, v any) error { return setPaths(&c.Box.RO, v) }},
+		{"box.ro", "a list of absolute paths of what is needed, and of no more than that", setShown},
 		{"box.login", "a list of absolute paths", func(c *config, v any) error { return setPaths(&c.Box.Login, v) }},
 		{"box.env", "a list of names", func(c *config, v any) error { return setStrings(&c.Box.Env, v) }},
 		{"box.prepare", "a command line", func(c *config, v any) error { return setString(&c.Box.Prepare, v) }},

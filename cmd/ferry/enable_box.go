@@ -51,6 +51,10 @@ func (e *enabling) show(paths ...string) {
 		if shown(p, e.c.Box.RO) {
 			continue
 		}
+		if err := checkShown(p); err != nil {
+			e.warn("%v: runs do not see it; move what they need from it to a directory of its own, and name that under ro in [box]", err)
+			continue
+		}
 		if _, err := os.Stat(p); err == nil {
 			e.c.Box.RO = append(e.c.Box.RO, p)
 		}
