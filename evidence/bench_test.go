@@ -28,7 +28,7 @@ func BenchmarkMeasure(b *testing.B) {
 			m.Must(err)
 			defer repo.Close()
 			for b.Loop() {
-				_, err := evidence.Measure(evidence.Spec{Gate: m.Gate, Repo: repo, Order: &ferry.Order{}, Base: base, From: base, Commit: commit})
+				_, err := evidence.Measure(b.Context(), evidence.Spec{Gate: m.Gate, Repo: repo, Order: &ferry.Order{}, Base: base, From: base, Commit: commit})
 				m.Must(err)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/file")

@@ -58,7 +58,7 @@ const (
 // Collect measures a change and runs the order's checks on it. Where nothing
 // changed no check runs: there is nothing that one could say of the change.
 func Collect(ctx context.Context, s Spec) (Findings, error) {
-	f, err := Measure(s)
+	f, err := Measure(ctx, s)
 	if err != nil || f.FilesTotal == 0 || len(s.Order.Checks) == 0 {
 		return f, err
 	}
@@ -72,24 +72,25 @@ func Collect(ctx context.Context, s Spec) (Findings, error) {
 }
 
 // Measure reads the change from git, without running anything: files, tree,
-// digest and facts. Landing calls it again and compares.
-func Measure(s Spec) (Findings, error) {
+// digest and facts. Landing calls it again and compares. A context that ends
+// is an error at once, however much there is to read.
+func Measure(ctx context.Context, s Spec) (Findings, error) {
 	f := Findings{Base: s.Base, From: s.From, Commit: s.Commit}
-	files, cut, err := s.Repo.Changes(s.Base, s.Commit, maxFiles)
+	files, cut, err := s.Repo.Changes(ctx, s.Base, s.Commit, maxFiles)
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
 	}
 	if f.Tree, err = s.Repo.Tree(s.Commit); err != nil {
 		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
 	}
-	if f.Content, err = s.Repo.Content256(s.Base, s.Commit); err != nil {
+	if f.Content, err = s.Repo.Content256(ctx, s.Base, s.Commit); err != nil {
 		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
 	}
-	bad, err := s.badEntries()
+	bad, err := s.badEntries(ctx)
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
 	}
-	secrets, missed, err := s.secrets(files)
+	secrets, missed, err := s.secrets(ctx, files)
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", s.Commit.Short(), err)
 	}
@@ -106,8 +107,8 @@ func Measure(s Spec) (Findings, error) {
 }
 
 // badEntries gives "path: why" for every changed path that may not land.
-func (s Spec) badEntries() ([]string, error) {
-	bad, err := s.Repo.BadEntries(s.Base, s.Commit, maxFile)
+func (s Spec) badEntries(ctx context.Context) ([]string, error) {
+	bad, err := s.Repo.BadEntries(ctx, s.Base, s.Commit, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -158,13 +159,16 @@ func (f *Findings) facts(list []string) []string {
 // secrets searches what the change adds, and reports whether something was
 // too large to be searched. A value that the old file held already is not
 // added by the change.
-func (s Spec) secrets(files []ferry.File) (found []string, missed bool, err error) {
+func (s Spec) secrets(ctx context.Context, files []ferry.File) (found []string, missed bool, err error) {
 	red := s.Redactor
 	if red == nil {
 		red = redact.New(nil)
 	}
 	var total int64
 	for _, file := range files {
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
 		if file.NewBlob == "" || file.NewBlob == file.OldBlob || isGitlink(file) {
 			continue
 		}

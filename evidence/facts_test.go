@@ -1,6 +1,8 @@
 package evidence_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -114,5 +116,23 @@ func TestCollectBoundsItsLists(t *testing.T) {
 	}
 	if got.Status != ferry.EvidenceRefuted {
 		t.Errorf("Classify() = %+v", got)
+	}
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	r := newRepo(t, map[string]string{"a": "x\n"})
+	base := r.head()
+	commit := r.commit(map[string]string{"a": "y\n", "b": "x\n"})
+	facts, err := gitfacts.Open(r.gate.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer facts.Close()
+	killed := errors.New("killed by the person")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(killed)
+	s := evidence.Spec{Gate: r.gate, Repo: facts, Order: &ferry.Order{Checks: []string{"true"}}, Base: base, From: base, Commit: commit, Checks: r.checks()}
+	if f, err := evidence.Collect(ctx, s); !errors.Is(err, killed) || len(f.Checks) > 0 {
+		t.Errorf("Collect() after a kill = %+v, %v", f, err)
 	}
 }

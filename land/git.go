@@ -34,7 +34,7 @@ func askGit(ctx context.Context, s gitSpec, t *ferry.Task) (ferry.Evidence, *Dec
 		return none, nil, err
 	}
 	defer repo.Close()
-	found, err := evidence.Measure(evidence.Spec{
+	found, err := evidence.Measure(ctx, evidence.Spec{
 		Gate: s.Gate, Repo: repo, Order: t.Order, Base: r.Base, From: r.From, Commit: r.Commit,
 		Skipped: r.Facts.Skipped, Denied: r.Facts.Denied, Redactor: s.Redactor,
 	})

@@ -245,7 +245,7 @@ func (r *Receipt) askGit(ctx context.Context, gate *worktree.Gate, t *ferry.Task
 		return err
 	}
 	defer repo.Close()
-	found, err := evidence.Measure(evidence.Spec{Gate: gate, Repo: repo, Order: t.Order, Base: r.Old, From: r.Old, Commit: r.Commit})
+	found, err := evidence.Measure(ctx, evidence.Spec{Gate: gate, Repo: repo, Order: t.Order, Base: r.Old, From: r.Old, Commit: r.Commit})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type entry struct {
 
 // entries compares two trees and returns the changed files, sorted by path. Only trees that differ are read. A rename is
 // a deletion and an addition.
-func (r *Repo) entries(base, commit ferry.Commit) ([]entry, error) {
+func (r *Repo) entries(ctx context.Context, base, commit ferry.Commit) ([]entry, error) {
 	from, err := r.treeOf(base)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (r *Repo) entries(base, commit ferry.Commit) ([]entry, error) {
 		return nil, err
 	}
 	var list []entry
-	if err := r.compare("", from, to, &list); err != nil {
+	if err := r.compare(ctx, "", pair{from, to}, &list); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.path, b.path) })
@@ -68,29 +68,17 @@ func (r *Repo) entries(base, commit ferry.Commit) ([]entry, error) {
 // depthLimit is more than any path of a work tree can have.
 const depthLimit = 4096
 
-func (r *Repo) compare(prefix string, from, to *object.Tree, list *[]entry) error {
+// pair is the tree at one place on both sides; nil where there is none.
+type pair struct{ from, to *object.Tree }
+
+func (r *Repo) compare(ctx context.Context, prefix string, trees pair, list *[]entry) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if strings.Count(prefix, "/") > depthLimit {
 		return fmt.Errorf("%q: %w: nested too deep", prefix[:80], ErrTooLarge)
 	}
-	type pair struct{ old, new side }
-	names := map[string]*pair{}
-	at := func(name string) *pair {
-		if names[name] == nil {
-			names[name] = &pair{}
-		}
-		return names[name]
-	}
-	if from != nil {
-		for _, e := range from.Entries {
-			at(e.Name).old = side{mode: e.Mode, hash: e.Hash}
-		}
-	}
-	if to != nil {
-		for _, e := range to.Entries {
-			at(e.Name).new = side{mode: e.Mode, hash: e.Hash}
-		}
-	}
-	for name, p := range names {
+	for name, p := range trees.names() {
 		if p.old == p.new {
 			continue
 		}
@@ -107,7 +95,7 @@ func (r *Repo) compare(prefix string, from, to *object.Tree, list *[]entry) erro
 			below[i], *s = tree, side{}
 		}
 		if below[0] != nil || below[1] != nil {
-			if err := r.compare(path+"/", below[0], below[1], list); err != nil {
+			if err := r.compare(ctx, path+"/", pair{below[0], below[1]}, list); err != nil {
 				return err
 			}
 		}
@@ -118,11 +106,33 @@ func (r *Repo) compare(prefix string, from, to *object.Tree, list *[]entry) erro
 	return nil
 }
 
+// names gives both sides of every name that one of the trees has.
+func (p pair) names() map[string]*entry {
+	names := map[string]*entry{}
+	at := func(name string) *entry {
+		if names[name] == nil {
+			names[name] = &entry{}
+		}
+		return names[name]
+	}
+	if p.from != nil {
+		for _, e := range p.from.Entries {
+			at(e.Name).old = side{mode: e.Mode, hash: e.Hash}
+		}
+	}
+	if p.to != nil {
+		for _, e := range p.to.Entries {
+			at(e.Name).new = side{mode: e.Mode, hash: e.Hash}
+		}
+	}
+	return names
+}
+
 // Changes returns the files that differ between two commits, sorted by path, without looking for renames. At most limit
 // of them are returned; truncated reports whether there are more. Lines of files with a NUL byte in their first 8,000
 // bytes, of files above 4 MiB and of submodules are not counted.
-func (r *Repo) Changes(base, commit ferry.Commit, limit int) (files []ferry.File, truncated bool, err error) {
-	list, err := r.entries(base, commit)
+func (r *Repo) Changes(ctx context.Context, base, commit ferry.Commit, limit int) (files []ferry.File, truncated bool, err error) {
+	list, err := r.entries(ctx, base, commit)
 	if err != nil {
 		return nil, false, fmt.Errorf("changes from %s to %s: %w", base.Short(), commit.Short(), err)
 	}
@@ -130,6 +140,9 @@ func (r *Repo) Changes(base, commit ferry.Commit, limit int) (files []ferry.File
 		list, truncated = list[:limit], true
 	}
 	for _, e := range list {
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
 		f := ferry.File{Path: e.path, Status: e.status(), ModeOld: e.old.modeText(), ModeNew: e.new.modeText(),
 			OldBlob: e.old.id(), NewBlob: e.new.id()}
 		old, new, binary, err := r.texts(e)
@@ -191,13 +204,16 @@ func (r *Repo) texts(e entry) (old, new string, binary bool, err error) {
 // with the new mode as six octal digits, the lowercase hex SHA-256 of the new blob's content (of the 40 hex digits of
 // the commit id for a submodule), and the path as its bytes. For a deleted path the mode is 000000 and the digest is 64
 // zeros. Two commits with the same base and the same digest hold the same files, whatever hash git names them by.
-func (r *Repo) Content256(base, commit ferry.Commit) (string, error) {
-	list, err := r.entries(base, commit)
+func (r *Repo) Content256(ctx context.Context, base, commit ferry.Commit) (string, error) {
+	list, err := r.entries(ctx, base, commit)
 	if err != nil {
 		return "", fmt.Errorf("content of %s: %w", commit.Short(), err)
 	}
 	sum := sha256.New()
 	for _, e := range list {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
 		digest := strings.Repeat("0", 64)
 		switch {
 		case e.new.none():
@@ -232,7 +248,7 @@ func (r *Repo) digest(hash plumbing.Hash) (string, error) {
 // Patch returns the difference between two commits as a unified patch, with attributes and renames ignored. It holds at
 // most maxBytes; truncated reports whether something is missing. A binary file is one line with both blob ids.
 func (r *Repo) Patch(ctx context.Context, base, commit ferry.Commit, maxBytes int) (patch string, truncated bool, err error) {
-	list, err := r.entries(base, commit)
+	list, err := r.entries(ctx, base, commit)
 	if err != nil {
 		return "", false, fmt.Errorf("patch from %s to %s: %w", base.Short(), commit.Short(), err)
 	}

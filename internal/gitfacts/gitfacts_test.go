@@ -1,6 +1,7 @@
 package gitfacts_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (r *repo) change() (base, commit ferry.Commit) {
 func TestChangesAreGits(t *testing.T) {
 	r := newRepo(t)
 	base, commit := r.change()
-	files, truncated, err := r.open().Changes(base, commit, 1000)
+	files, truncated, err := r.open().Changes(t.Context(), base, commit, 1000)
 	if err != nil || truncated {
 		t.Fatal(truncated, err)
 	}
@@ -149,7 +150,7 @@ func TestChangesAreGits(t *testing.T) {
 	if diff := cmp.Diff(wantNumstat, numstat); diff != "" {
 		t.Errorf("counts (-git +ours):\n%s", diff)
 	}
-	few, truncated, err := r.open().Changes(base, commit, 3)
+	few, truncated, err := r.open().Changes(t.Context(), base, commit, 3)
 	if len(few) != 3 || !truncated || err != nil {
 		t.Errorf("Changes with a limit = %d, %v, %v", len(few), truncated, err)
 	}
@@ -192,11 +193,52 @@ func TestContent256(t *testing.T) {
 	}
 	commit := r.commit("change")
 	want := fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprintf("100644 %x a\x00000000 %064d b\x00", sha256.Sum256([]byte("new\n")), 0))))
-	if got, err := r.open().Content256(base, commit); got != want || err != nil {
+	if got, err := r.open().Content256(t.Context(), base, commit); got != want || err != nil {
 		t.Errorf("Content256 = %s, %v; want %s", got, err, want)
 	}
-	if got, err := r.open().Content256(base, base); got != fmt.Sprintf("%x", sha256.Sum256(nil)) || err != nil {
+	if got, err := r.open().Content256(t.Context(), base, base); got != fmt.Sprintf("%x", sha256.Sum256(nil)) || err != nil {
 		t.Errorf("Content256 of nothing = %s, %v", got, err)
+	}
+}
+
+// looks is a context that ends when it has been asked a number of times.
+type looks struct {
+	context.Context
+	left *int
+}
+
+func (l looks) Err() error {
+	if *l.left--; *l.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestACancelledContextEndsEveryLoop ends each question at each of its steps.
+func TestACancelledContextEndsEveryLoop(t *testing.T) {
+	r := newRepo(t)
+	base, commit := r.change()
+	facts := r.open()
+	questions := map[string]func(context.Context) error{
+		"Changes":    func(ctx context.Context) error { _, _, err := facts.Changes(ctx, base, commit, 1000); return err },
+		"Content256": func(ctx context.Context) error { _, err := facts.Content256(ctx, base, commit); return err },
+		"BadEntries": func(ctx context.Context) error { _, err := facts.BadEntries(ctx, base, commit, 1000); return err },
+	}
+	for name, ask := range questions {
+		steps := 0
+		for {
+			left := steps
+			err := ask(looks{context.Background(), &left})
+			if err == nil {
+				break
+			}
+			if steps++; !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s ended at step %d: %v", name, steps, err)
+			}
+		}
+		if steps < 10 { // more than one for each changed file
+			t.Errorf("%s looks at its context %d times", name, steps)
+		}
 	}
 }
 
@@ -211,11 +253,11 @@ func TestReadsPacksAlternatesAndWhatArrivesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	want, _, err := r.open().Changes(base, commit, 1000)
+	want, _, err := r.open().Changes(t.Context(), base, commit, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := f.Changes(base, commit, 1000)
+	got, _, err := f.Changes(t.Context(), base, commit, 1000)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("through alternates: %v\n%s", err, diff)
 	}
@@ -270,13 +312,13 @@ func TestBlob(t *testing.T) {
 func TestReplaceRefsAndGraftsAreIgnored(t *testing.T) {
 	r := newRepo(t)
 	base, commit := r.change()
-	want, err := r.open().Content256(base, commit)
+	want, err := r.open().Content256(t.Context(), base, commit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.git("replace", "-f", string(commit), string(base))
 	r.write(".git/info/grafts", string(commit)+"\n")
-	if got, err := r.open().Content256(base, commit); got != want || err != nil {
+	if got, err := r.open().Content256(t.Context(), base, commit); got != want || err != nil {
 		t.Errorf("Content256 = %s, %v", got, err)
 	}
 	if h, err := r.open().Walk(base, commit); err != nil || !h.Linear || len(h.Commits) != 1 {

@@ -1,6 +1,7 @@
 package gitfacts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -118,17 +119,20 @@ type Bad struct {
 // BadEntries returns the changed paths of a commit that may not land: bad paths, submodules, symlinks that leave the tree
 // or point into .git, files above maxFile bytes, and names that another path of the whole tree takes on a system that
 // ignores case. Deleted paths are never bad.
-func (r *Repo) BadEntries(base, commit ferry.Commit, maxFile int64) ([]Bad, error) {
-	list, err := r.entries(base, commit)
+func (r *Repo) BadEntries(ctx context.Context, base, commit ferry.Commit, maxFile int64) ([]Bad, error) {
+	list, err := r.entries(ctx, base, commit)
 	if err != nil {
 		return nil, fmt.Errorf("paths of %s: %w", commit.Short(), err)
 	}
-	twins, err := r.twins(commit)
+	twins, err := r.twins(ctx, commit)
 	if err != nil {
 		return nil, fmt.Errorf("paths of %s: %w", commit.Short(), err)
 	}
 	var bad []Bad
 	for _, e := range list {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if e.new.none() {
 			continue
 		}
@@ -211,16 +215,19 @@ func (t twins) of(p string) string {
 	return ""
 }
 
-func (r *Repo) twins(commit ferry.Commit) (twins, error) {
+func (r *Repo) twins(ctx context.Context, commit ferry.Commit) (twins, error) {
 	root, err := r.treeOf(commit)
 	if err != nil {
 		return nil, err
 	}
 	t := twins{}
-	return t, r.collect("", root, t)
+	return t, r.collect(ctx, "", root, t)
 }
 
-func (r *Repo) collect(prefix string, tree *object.Tree, t twins) error {
+func (r *Repo) collect(ctx context.Context, prefix string, tree *object.Tree, t twins) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if strings.Count(prefix, "/") > depthLimit {
 		return fmt.Errorf("%w: nested too deep", ErrTooLarge)
 	}
@@ -234,7 +241,7 @@ func (r *Repo) collect(prefix string, tree *object.Tree, t twins) error {
 		if err != nil {
 			return fmt.Errorf("%q: %w", p, err)
 		}
-		if err := r.collect(p+"/", below, t); err != nil {
+		if err := r.collect(ctx, p+"/", below, t); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func TestBadEntries(t *testing.T) {
 	r.gitIn(r.dir, strings.Join(index, "\x00")+"\x00", "update-index", "-z", "--index-info")
 	tree := r.git("write-tree")
 	commit := ferry.Commit(r.git("commit-tree", tree, "-p", string(base), "-m", "bad"))
-	bad, err := r.open().BadEntries(base, commit, 100)
+	bad, err := r.open().BadEntries(t.Context(), base, commit, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
