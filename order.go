@@ -2,8 +2,11 @@ package ferry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Limits of an order, refused when it is issued and ignored by readers when a
@@ -143,10 +146,29 @@ func (o *Order) checkLists() error {
 			}
 		}
 	}
+	for _, glob := range o.Touches {
+		if why := badGlob(glob); why != "" {
+			return fmt.Errorf("order %s: touches %q: %s; want a glob of paths in the repository, like docs/**", o.Label, clip(glob), why)
+		}
+	}
 	if len(o.DependsOn) > MaxOrderList {
 		return fmt.Errorf("order %s: %d dependencies, the limit is %d", o.Label, len(o.DependsOn), MaxOrderList)
 	}
 	return nil
+}
+
+// badGlob gives why no path of a repository can match a glob, or "".
+func badGlob(glob string) string {
+	glob = strings.TrimSpace(glob)
+	switch {
+	case strings.HasPrefix(glob, "/"):
+		return "it is an absolute path"
+	case slices.Contains(strings.Split(glob, "/"), ".."):
+		return "it leaves the repository"
+	case !doublestar.ValidatePattern(glob):
+		return "a bracket or brace in it is not closed, or it ends in a backslash"
+	}
+	return ""
 }
 
 func oneOf(l Label, what, got string, want []string) error {
