@@ -22,10 +22,13 @@ const (
 	maxAttachment  = 64 << 10 // bytes of one file
 	maxAttachments = 16
 	maxNotes       = 16 << 10 // bytes of a reviewer's notes
+
+	intoRepository = "put long material into a file of the repository and name it in the order"
 )
 
 // readText reads a text file, or standard input for "-", up to most bytes.
-func readText(path string, stdin io.Reader, most int) (string, error) {
+// Next is what to do with a longer one.
+func readText(path string, stdin io.Reader, most int, next string) (string, error) {
 	var data []byte
 	var err error
 	if path == "-" {
@@ -39,7 +42,7 @@ func readText(path string, stdin io.Reader, most int) (string, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return "", misuse("make it readable: chmod u+r "+path, "%s: it cannot be read", path)
 	case errors.Is(err, atomicfile.ErrTooLarge) || len(data) > most:
-		return "", misuse("put long material into a file of the repository, or --attach it", "%s: more than %d bytes, the limit", path, most)
+		return "", misuse(next, "%s: more than %d bytes, the limit", path, most)
 	case errors.Is(err, atomicfile.ErrNotRegular):
 		return "", misuse("give a file", "%s: not a regular file", path)
 	case err != nil:
@@ -59,7 +62,7 @@ func attachments(paths []string) ([]ferry.Attached, error) {
 	var out []ferry.Attached
 	seen := map[string]bool{}
 	for _, path := range paths {
-		text, err := readText(path, strings.NewReader(""), maxAttachment)
+		text, err := readText(path, strings.NewReader(""), maxAttachment, intoRepository)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,15 +12,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
+	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
 // orderFlags are the flags of `channel order`, as typed.
 type orderFlags struct {
-	task, taskFile, id, to, kind, size, tier, target, timeout, capUSD string
-	needs, touches, checks, require, dependsOn, attach, tags          []string
-	minContextK, maxAttempts                                          int64
-	review, approval, land                                            bool
+	task, taskFile, id, to, kind, size, target, timeout, capUSD string
+	touches, checks, dependsOn, attach, tags                    []string
+	maxAttempts                                                 int64
+	review, approval, land                                      bool
 }
 
 func (a *app) orderCommand() *cobra.Command {
@@ -48,21 +51,17 @@ func (f *orderFlags) register(cmd *cobra.Command) {
 	s.StringVar(&f.id, "id", "", "`LABEL` of the order; made from the text when missing")
 	s.StringVar(&f.to, "to", "", "the only `AGENT` that may take it")
 	s.StringVar(&f.kind, "kind", "", "kind of work: "+strings.Join(ferry.Kinds(), ", "))
-	s.StringArrayVar(&f.needs, "needs", nil, "modality the engine must have (may be repeated)")
 	s.StringVar(&f.size, "size", "", "small, medium or large")
-	s.Int64Var(&f.minContextK, "min-context-k", 0, "thousands of tokens of context it needs")
 	s.StringArrayVar(&f.touches, "touches", nil, "`GLOB` that the change must stay inside (may be repeated)")
 	s.StringArrayVar(&f.checks, "check", nil, "`CMD` that must pass in a clean checkout, run by sh -c (may be repeated)")
-	s.StringArrayVar(&f.require, "require", nil, "`KEY` the answer must hold (may be repeated)")
 	s.StringArrayVar(&f.dependsOn, "depends-on", nil, "label or id of an `ORDER` that must be done first (may be repeated)")
 	s.BoolVar(&f.review, "requires-review", false, "the result must be reviewed")
 	s.BoolVar(&f.approval, "requires-approval", false, "the result needs the master's key")
 	s.StringArrayVar(&f.attach, "attach", nil, "text `FILE` that travels with the order (may be repeated)")
-	s.StringVar(&f.tier, "tier", "", "judge, build or chore")
 	s.StringArrayVar(&f.tags, "tag", nil, "a tag (may be repeated)")
 	s.StringVar(&f.timeout, "timeout", "", "longest run: seconds, or 30m")
-	s.StringVar(&f.capUSD, "cap-usd", "", "most dollars to spend on it")
-	s.Int64Var(&f.maxAttempts, "max-attempts", 0, fmt.Sprintf("attempts that may fail (default %d)", ferry.DefaultMaxAttempts))
+	s.StringVar(&f.capUSD, "cap-usd", "", "most dollars to spend on it: looked at between attempts, where the engine reports its cost")
+	s.Int64Var(&f.maxAttempts, "max-attempts", ferry.DefaultMaxAttempts, fmt.Sprintf("attempts that may fail, 1 to %d", ferry.MaxAttempts))
 	s.BoolVar(&f.land, "land", false, "land by itself once the master has accepted it")
 	s.StringVar(&f.target, "target", "", "`BRANCH` it lands on (default: the one checked out)")
 }
@@ -113,12 +112,15 @@ func (f *orderFlags) order(stdin io.Reader) (*ferry.Order, error) {
 		return nil, err
 	}
 	o := &ferry.Order{
-		Label: ferry.Label(f.id), Text: text, Kind: f.kind, Size: f.size, Needs: f.needs, MinContextK: f.minContextK,
-		Tier: f.tier, Tags: f.tags, To: ferry.AgentName(f.to), Touches: f.touches, Checks: f.checks, Require: f.require,
+		Label: ferry.Label(f.id), Text: text, Kind: f.kind, Size: f.size,
+		Tags: f.tags, To: ferry.AgentName(f.to), Touches: f.touches, Checks: f.checks,
 		NeedsReview: f.review, NeedsApproval: f.approval, Land: f.land, MaxAttempts: f.maxAttempts,
 	}
 	if f.id == "" {
 		o.Label = labelFor(text)
+	}
+	if f.maxAttempts < 1 {
+		return nil, misuse(fmt.Sprintf("give 1 to %d", ferry.MaxAttempts), "--max-attempts %d: the order would never be tried", f.maxAttempts)
 	}
 	if f.timeout != "" {
 		d, err := parseDuration(f.timeout)
@@ -147,7 +149,7 @@ func (f *orderFlags) text(stdin io.Reader) (string, error) {
 	case f.task != "" && f.taskFile != "":
 		return "", misuse("give one of them", "--task and --task-file: the text can only come from one")
 	case f.taskFile != "":
-		return readText(f.taskFile, stdin, ferry.MaxOrderText)
+		return readText(f.taskFile, stdin, ferry.MaxOrderText, "put long material into a file of the repository, or --attach it")
 	case strings.TrimSpace(f.task) == "":
 		return "", misuse("say what is to be done: --task \"…\", or --task-file FILE", "order: there is no text")
 	}
@@ -177,6 +179,9 @@ func (p *project) dependencies(ctx context.Context, o *ferry.Order, refs []strin
 			return misuse("leave it out", "--depends-on %s: an order cannot depend on itself", ref)
 		}
 		t, err := p.channel.Task(ctx, ref)
+		if errors.Is(err, channel.ErrNoOrder) || errors.Is(err, channel.ErrAmbiguous) {
+			return misuse("`ferry channel tasks` lists the orders", "--depends-on: %w", err)
+		}
 		if err != nil {
 			return fmt.Errorf("--depends-on: %w", err)
 		}
@@ -218,7 +223,7 @@ func (p *project) begin(ctx context.Context, o *ferry.Order, target string) erro
 func checkTarget(ctx context.Context, gate *worktree.Gate, target string) error {
 	b, err := gate.Base(ctx, "refs/heads/"+target)
 	if err != nil || b.Commit == "" {
-		return misuse("`git branch` lists them; `git branch "+target+"` makes it", "--target %s: there is no such branch", clip(target, 80))
+		return misuse("`git branch` lists them", "--target %s: there is no such branch", clip(target, 80))
 	}
 	return nil
 }
@@ -273,6 +278,9 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 	if s, ok, err := p.state.paused(); err == nil && ok {
 		a.warn("this machine is paused%s: `ferry resume` lets its workers begin", because(s.Reason))
 	}
+	if c, k, err := p.engine(); err == nil && t.Order.CapMicroUSD > 0 && c.Command != "" && !reportsCost(k) {
+		a.warn("warning: --cap-usd: %s reports no cost, so the cap stops nothing that it does; --timeout and --max-attempts do", c.Command)
+	}
 	if t.Order.To == "" {
 		return
 	}
@@ -290,3 +298,6 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 		a.warn("warning: %s is not a member of the channel yet%s", to, did)
 	}
 }
+
+// reportsCost reports whether what a run cost can be read from the engine.
+func reportsCost(k engines.Contract) bool { return k.Name == "claude" || k.Name == "pi" }

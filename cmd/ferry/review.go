@@ -55,7 +55,7 @@ func notesOf(notes, file string, stdin io.Reader) (string, error) {
 		return "", misuse("give one of them", "--notes and --notes-file: the notes can only come from one")
 	}
 	if file != "" {
-		return readText(file, stdin, maxNotes)
+		return readText(file, stdin, maxNotes, intoRepository)
 	}
 	return notes, checkNotes(notes)
 }
@@ -77,8 +77,11 @@ func (a *app) approveCommand() *cobra.Command {
 func (a *app) denyCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:     "deny ORDER --reason TEXT",
-		Short:   "refuse an order's work for good; retry opens it again",
+		Use:   "deny ORDER --reason TEXT",
+		Short: "refuse an order's work until somebody retries it",
+		Long: "Deny takes the order out of everybody's hands: no worker takes it up again and\n" +
+			"nothing of it lands, until `ferry channel retry ORDER` opens it again. To end an\n" +
+			"order for good, cancel it, or interrupt it with kill.",
 		Example: `  ferry channel deny t-first --reason "we keep the old parser"`,
 		Args:    exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
