@@ -175,21 +175,60 @@ func (f *fold) next() {
 			}
 		}
 	}
-	last := f.t.LatestResult()
-	if last == nil || last.ID == f.t.Standing {
-		return
+	f.notes()
+}
+
+// notes collects what the next attempt must be told: what reviewers and steers
+// asked for stays until a result stands, and why the last result was refuted.
+func (f *fold) notes() {
+	n := &f.t.Next
+	since := int64(0) // the attempt whose result was the last to stand
+	var asked, why []string
+	for i := len(f.t.Results) - 1; i >= 0; i-- {
+		o := &f.t.Results[i]
+		if o.ID == f.t.Standing {
+			return
+		}
+		if o.Evidence.Status == EvidenceRefuted {
+			if i == len(f.t.Results)-1 {
+				why = refutation(o)
+			}
+			continue
+		}
+		since = o.Result.Attempt
+		if o.Decision == DecisionChanges {
+			n.Prefer = o.Writer
+			for _, v := range o.Verdicts {
+				if v.Decision == DecisionChanges && strings.TrimSpace(v.Notes) != "" {
+					asked = append(asked, v.Notes)
+				}
+			}
+		}
+		break
 	}
-	if last.Decision == DecisionChanges {
-		n.Prefer = last.Writer
-		for _, v := range last.Verdicts {
-			if v.Decision == DecisionChanges && strings.TrimSpace(v.Notes) != "" {
-				n.Notes = append(n.Notes, v.Notes)
+	n.Notes = slices.Concat(asked, f.steersSince(since), why)
+}
+
+// steersSince gives the notes that runs of later attempts were told.
+func (f *fold) steersSince(attempt int64) []string {
+	told := map[RecordID]bool{}
+	for _, a := range f.t.Attempts {
+		if a.N <= attempt {
+			continue
+		}
+		for _, r := range a.Runs {
+			for _, id := range r.Steers {
+				told[id] = true
 			}
 		}
 	}
-	if last.Evidence.Status == EvidenceRefuted {
-		n.Notes = append(n.Notes, refutation(last)...)
+	var out []string
+	for _, r := range f.interrupts {
+		if b := r.Body.(*Interrupt); told[r.ID] && b.Action == ActionSteer {
+			out = append(out, b.Note)
+		}
 	}
+	return out
 }
 
 // refutation puts a refuted result into words for the next attempt: the

@@ -251,6 +251,20 @@ func TestNextAttempt(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("after a send-back (-want +got):\n%s", d)
 	}
+	s.work(wisp, 2, "refute")
+	if got := s.fold(nil).Next.Notes; !slices.Equal(got, []string{"notes of v", "a check failed"}) {
+		t.Errorf("after a refuted revision: notes %q, want the reviewer's and the reason", got)
+	}
+	s.work(wisp, 3, "").verdict("w", master, "result3-wisp", ferry.DecisionChanges)
+	if got := s.fold(nil).Next.Notes; !slices.Equal(got, []string{"notes of w"}) {
+		t.Errorf("after a revision that stood: notes %q, want the new ones", got)
+	}
+	s = newStory(plain).start(wisp, 1).interrupt("st", ferry.ActionSteer)
+	s.add("run1", wisp, &ferry.Run{Order: id("order"), Start: id("start1-wisp"), Attempt: 1, N: 1, Steers: []ferry.RecordID{id("st")}})
+	s.stop(wisp, 1, ferry.StopShutdown)
+	if got := s.fold(nil).Next.Notes; !slices.Equal(got, []string{"note of st"}) {
+		t.Errorf("after a steered attempt without a result: notes %q", got)
+	}
 	s = newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFailed)
 	if got := s.fold(nil).Next; got.From != commit("left1") || got.Attempt != 2 {
 		t.Errorf("after a failure: %+v, want attempt 2 from what was left", got)

@@ -38,14 +38,17 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 }
 
 // unproven gives the journal of a run of ours whose engine had finished when
-// the worker was stopped before the checks had: the new attempt begins with
-// the checks, and the engine is not run, or paid, again.
+// the worker was stopped before the checks had, or could not run them: the new
+// attempt begins with the checks, and the engine is not run, or paid, again.
 func (w *Worker) unproven(t *ferry.Task, start ferry.RecordID, attempt int64) *Journal {
-	if len(t.Attempts) == 0 || len(t.Next.Notes) > 0 || len(t.Steers) > 0 {
+	if len(t.Attempts) == 0 || len(t.Steers) > 0 {
 		return nil
 	}
 	last := t.Attempts[len(t.Attempts)-1]
-	if last.Holder != w.cfg.Writer.ID() || last.Stop == nil || last.Stop.Reason != ferry.StopShutdown || len(last.Runs) == 0 {
+	if last.Holder != w.cfg.Writer.ID() || last.Stop == nil || len(last.Runs) == 0 {
+		return nil
+	}
+	if why := last.Stop.Reason; why != ferry.StopShutdown && why != ferry.StopReleased {
 		return nil
 	}
 	run := last.Runs[len(last.Runs)-1]

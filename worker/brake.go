@@ -9,6 +9,10 @@ import (
 	"github.com/ferry-fleet/ferry"
 )
 
+// maxGivenBack is how often in a row an order may be given back before a
+// person is asked: what failed three times does not mend itself.
+const maxGivenBack = 3
+
 // brake finds the limit that an order has run into, as the question that is
 // asked once about it, or nil.
 func brake(t *ferry.Task) *ferry.Question {
@@ -17,6 +21,11 @@ func brake(t *ferry.Task) *ferry.Question {
 			return ask(t, fmt.Sprintf("cap-%d", len(t.Attempts)), fmt.Sprintf("%s has spent $%s of its cap of $%s. Spend more on it?",
 				t.Order.Label, dollars(spent), dollars(limit)))
 		}
+	}
+	if n := givenBack(t); n >= maxGivenBack {
+		last := t.Attempts[len(t.Attempts)-1]
+		return ask(t, "given-back-"+last.StopID.Short(), fmt.Sprintf("%s could not be carried through %d times (last: %s). Try again?",
+			t.Order.Label, n, last.Stop.Note))
 	}
 	if last := noProgress(t); last != nil {
 		return ask(t, "no-progress-"+last.ID.Short(), fmt.Sprintf(

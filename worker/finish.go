@@ -53,14 +53,14 @@ func (w *Worker) learn(c *closing, now time.Time) {
 	case c.fault != nil:
 		err = w.health.fail(now, *c.fault)
 		w.log.Warn("engine fault", "task", string(c.label), "engine", string(w.cfg.Engine.Name), "err", c.fault.String())
-	case c.worked:
-		err = w.health.worked()
+	case c.worked && c.trouble == nil:
+		err = w.health.worked(now)
 	}
 	if err != nil {
 		w.log.Error("remember the engine's health", "err", err)
 	}
 	if c.trouble != nil {
-		w.health.troubled(now, c.trouble)
+		w.health.troubled(now, c.order, c.trouble)
 		w.log.Error("this machine could not carry an attempt through", "task", string(c.label), "err", c.trouble)
 	}
 }

@@ -24,9 +24,11 @@ type health struct {
 	of     string // fingerprint of the engine's configuration it is about
 	name   ferry.EngineName
 
-	troubles int // failures of this machine in a row
-	until    time.Time
-	reason   string
+	troubles   int            // failures of this machine in a row
+	troubledBy ferry.RecordID // the order of the last
+	until      time.Time
+	reason     string
+	last       time.Time // when the engine last worked
 }
 
 // healthFile is the stored form.
@@ -90,8 +92,8 @@ func (h *health) fail(now time.Time, f engines.Fault) error {
 	return h.save()
 }
 
-func (h *health) worked() error {
-	h.troubles, h.until, h.reason = 0, time.Time{}, ""
+func (h *health) worked(now time.Time) error {
+	h.troubles, h.until, h.reason, h.last = 0, time.Time{}, "", now
 	if h.engine == (engines.Health{}) {
 		return nil
 	}
@@ -114,8 +116,15 @@ func (h *health) hold(now time.Time) string {
 	return fmt.Sprintf("engine %s rests until %s: %s: %s", h.name, h.engine.Until.Local().Format("Jan 2 15:04"), h.engine.Class, h.engine.Reason)
 }
 
+// upFor is how long a run that worked proves that the engine is up: as long as
+// the spec trusts a probe of a CLI.
+const upFor = 15 * time.Minute
+
 func (h *health) status(e engines.Config, now time.Time) EngineStatus {
 	s := EngineStatus{Name: string(e.Name), State: "unknown", Failures: h.engine.Failures}
+	if !h.last.IsZero() && now.Sub(h.last) < upFor {
+		s.State = "up"
+	}
 	if h.engine.Resting(now) {
 		s.State, s.Reason, s.Until = "down", h.engine.Reason, h.engine.Until
 		if h.engine.Class == engines.FaultCredit {
@@ -129,11 +138,17 @@ func (h *health) note(name ferry.EngineName, f *engines.Fault) string {
 	return fmt.Sprintf("engine %s: %s: %s; it rests until %s", name, f.Class, f.Reason, h.engine.Until.UTC().Format(time.RFC3339))
 }
 
-// troubled makes this machine rest after a failure of its own: 10 s, doubled
-// for each in a row, at most 10 min.
-func (h *health) troubled(now time.Time, err error) {
+// troubled notes a failure of this machine. When it is not one order alone that
+// meets them, the machine rests: 10 s, doubled for each in a row, at most
+// 10 min. A single order is left alone by the plan.
+func (h *health) troubled(now time.Time, order ferry.RecordID, err error) {
+	if h.troubles == 0 || h.troubledBy == order {
+		h.troubles, h.troubledBy = 1, order
+		return
+	}
 	h.troubles++
-	h.until = now.Add(min(10*time.Second<<min(h.troubles-1, 10), 10*time.Minute))
+	h.troubledBy = order
+	h.until = now.Add(min(10*time.Second<<min(h.troubles-2, 10), 10*time.Minute))
 	h.reason = err.Error()
 }
 

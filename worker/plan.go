@@ -44,6 +44,7 @@ type Running struct {
 	Order  ferry.RecordID
 	Frozen bool
 	Ending bool // it was already told to end
+	Idle   bool // nothing runs for it, it only waits to be closed: it takes no slot
 	Told   map[ferry.RecordID]bool
 }
 
@@ -65,7 +66,12 @@ type Input struct {
 // Plan says what to do next, with a reason for everything that is not done.
 // It is pure: plan_test.go is the specification of the worker.
 func Plan(in Input) []Step {
-	p := planner{in: in, free: in.Slots - len(in.Running)}
+	p := planner{in: in, free: in.Slots}
+	for _, r := range in.Running {
+		if !r.Idle {
+			p.free--
+		}
+	}
 	for i := range in.Tasks {
 		p.ours(&in.Tasks[i])
 	}
@@ -243,8 +249,8 @@ func (p *planner) hold(t *ferry.Task) string {
 			return "the worker that built it has the first right to the revision"
 		}
 	}
-	if until := p.backedOff(t); in.Now.Before(until) {
-		return fmt.Sprintf("waits until %s after %d failed attempts", until.Format("15:04:05"), t.Failures)
+	if until, why := p.backedOff(t); in.Now.Before(until) {
+		return fmt.Sprintf("waits until %s after %s", until.Format("15:04:05"), why)
 	}
 	if other := p.overlap(t); other != nil {
 		return fmt.Sprintf("touches the same files as %s, which runs", other.Order.Label)
@@ -255,24 +261,55 @@ func (p *planner) hold(t *ferry.Task) string {
 	return ""
 }
 
-// backedOff gives the time before which this worker leaves an order alone. It
-// counts from its own last failed attempt, by its own clock.
-func (p *planner) backedOff(t *ferry.Task) time.Time {
-	if t.Failures == 0 {
-		return time.Time{}
-	}
-	for i := len(t.Attempts) - 1; i >= 0; i-- {
-		a := t.Attempts[i]
-		if a.Holder == p.in.Me && a.Stop != nil && a.Stop.Reason.Counts() && a.EndedAt != nil {
-			// A clock that was set back must not make the wait longer than it is.
-			wait := p.in.Backoff(t.Failures)
-			if a.EndedAt.After(p.in.Now.Add(wait)) {
-				return time.Time{}
-			}
-			return a.EndedAt.Add(wait)
+// backedOff gives the time before which this worker leaves an order alone, and
+// after what. It counts from its own last attempt, by its own clock: one that
+// counts against the order, or one that this machine could not carry through.
+func (p *planner) backedOff(t *ferry.Task) (time.Time, string) {
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].Holder == p.in.Me {
+		if returned := givenBack(t); returned > 0 {
+			return p.after(t.Attempts[n-1].EndedAt, returned), "it was given back: " + t.Attempts[n-1].Stop.Note
 		}
 	}
-	return time.Time{}
+	if t.Failures == 0 {
+		return time.Time{}, ""
+	}
+	for i := len(t.Attempts) - 1; i >= 0; i-- {
+		if a := t.Attempts[i]; a.Holder == p.in.Me && counted(t, &a) {
+			return p.after(a.EndedAt, t.Failures), fmt.Sprintf("%d failed attempts", t.Failures)
+		}
+	}
+	return time.Time{}, ""
+}
+
+// after gives the end of a wait. A clock that was set back must not make it
+// longer than it is.
+func (p *planner) after(ended *time.Time, failures int) time.Time {
+	wait := p.in.Backoff(failures)
+	if ended == nil || ended.After(p.in.Now.Add(wait)) {
+		return time.Time{}
+	}
+	return ended.Add(wait)
+}
+
+// counted reports whether an attempt ended in a way that counts against the order.
+func counted(t *ferry.Task, a *ferry.Attempt) bool {
+	if a.Stop != nil {
+		return a.Stop.Reason.Counts()
+	}
+	return slices.ContainsFunc(t.Results, func(o ferry.Outturn) bool {
+		return o.ID == a.Result && o.Evidence.Status == ferry.EvidenceRefuted
+	})
+}
+
+// givenBack counts the last attempts in a row that a machine could not carry through.
+func givenBack(t *ferry.Task) (n int) {
+	for i := len(t.Attempts) - 1; i >= 0; i-- {
+		if s := t.Attempts[i].Stop; s == nil || s.Reason != ferry.StopReleased {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // overlap finds a running order, or one this plan begins, that may change the

@@ -129,6 +129,18 @@ func TestPlan(t *testing.T) {
 		{name: "the failure of another worker does not hold us", tasks: []ferry.Task{task("a", stopped(other, ferry.StopFailed, time.Second))}, want: []brief{{worker.DoBegin, "a", ""}}},
 		{name: "a failure 'in the future' does not hold us for ever", tasks: []ferry.Task{task("a", stopped(me, ferry.StopFailed, -time.Hour))}, want: []brief{{worker.DoBegin, "a", ""}}},
 		{name: "a fault counts nothing", tasks: []ferry.Task{task("a", stopped(me, ferry.StopFault, time.Second))}, want: []brief{{worker.DoBegin, "a", ""}}},
+		{name: "given back just now: backs off", tasks: []ferry.Task{task("a", stopped(me, ferry.StopReleased, 4*time.Second))},
+			want: []brief{{worker.DoHold, "a", "waits until 12:00:06 after it was given back"}}},
+		{name: "given back long enough ago", tasks: []ferry.Task{task("a", stopped(me, ferry.StopReleased, 11*time.Second))}, want: []brief{{worker.DoBegin, "a", ""}}},
+		{name: "given back by another machine", tasks: []ferry.Task{task("a", stopped(other, ferry.StopReleased, time.Second))}, want: []brief{{worker.DoBegin, "a", ""}}},
+		{name: "given back three times in a row: asks", tasks: []ferry.Task{task("a", stopped(me, ferry.StopReleased, time.Hour), stopped(me, ferry.StopReleased, time.Hour), stopped(other, ferry.StopReleased, time.Hour))},
+			want: []brief{{worker.DoAsk, "a", "could not be carried through 3 times"}}},
+		{name: "refuted just now: backs off", tasks: []ferry.Task{task("a", refuted("x"), with(func(t *ferry.Task) {
+			at := noon.Add(-4 * time.Second)
+			t.Failures, t.Attempts = 1, []ferry.Attempt{{N: 1, Holder: me, Result: id("x0"), EndedAt: &at}}
+		}))}, want: []brief{{worker.DoHold, "a", "waits until 12:00:06 after 1 failed"}}},
+		{name: "what waits to be closed takes no slot", tasks: []ferry.Task{task("a", live(me, "s")), task("b")},
+			running: run("s", worker.Running{Order: id("a"), Ending: true, Idle: true}), want: []brief{{worker.DoBegin, "b", ""}}},
 		{name: "another worker runs it", tasks: []ferry.Task{task("a", live(other, "s"))}, want: []brief{{worker.DoHold, "a", "another worker runs it"}}},
 		{name: "another worker claimed it", tasks: []ferry.Task{task("a", state(ferry.StateClaimed), with(func(t *ferry.Task) { t.Holder, t.LiveClaim = other, id("c") }))},
 			want: []brief{{worker.DoHold, "a", "another worker claimed it"}}},

@@ -36,13 +36,14 @@ func prompt(t *ferry.Task, notes []string, attachments string) string {
 		}
 		b.WriteString("\n")
 	}
+	if t.Next.From != o.Base {
+		b.WriteString("\nThe directory holds what an earlier attempt left: go on from there.\n")
+	}
 	if len(notes) > 0 {
-		b.WriteString("\nThe directory holds what an earlier attempt left. About it was said:\n")
+		b.WriteString("\nYou are also told:\n")
 		for _, n := range notes {
 			fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(strings.TrimSpace(n), "\n", "\n  "))
 		}
-	} else if t.Next.Attempt > 1 || t.Attempt > 1 {
-		b.WriteString("\nThe directory holds what an earlier attempt left: go on from there.\n")
 	}
 	return b.String()
 }

@@ -18,6 +18,9 @@ import (
 func (w *Worker) keep(ctx context.Context, a *attempt, j *Journal, dir string) error {
 	a.at("keeping")
 	snap, err := w.snapshot(ctx, &a.task, j, dir)
+	if errors.Is(err, worktree.ErrBroken) { // the tree was never finished, so no engine was in it
+		snap, err = worktree.Snap{Commit: j.From}, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func (w *Worker) giveBack(c *closing, j *Journal, err error) *closing {
 	if j.Ended.IsZero() {
 		j.Ended = j.Started
 	}
-	if j.Outcome == "" || j.Outcome == ferry.OutcomeDone {
+	if j.Outcome == "" || j.Outcome == ferry.OutcomeDone && j.Phase != PhaseKept {
 		j.Outcome, j.Reason = ferry.OutcomeFault, clip(w.cfg.Redactor.String(err.Error()), 500)
 	}
 	j.Stop.Commit = j.Commit

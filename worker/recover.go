@@ -35,11 +35,46 @@ func (w *Worker) recover(ctx context.Context, now time.Time) error {
 		if j.Phase == PhaseClosed {
 			continue
 		}
-		if err := w.recoverRun(ctx, j, latest[j.Start] == j, now); err != nil {
-			return fmt.Errorf("look after run %s of %s: %w", j.Run, j.Label, err)
-		}
+		w.lookAfter(ctx, j, latest[j.Start] == j, now)
 	}
 	return w.prune(ctx, journals, now)
+}
+
+// leftover is a run of an earlier process that could not be looked after: a
+// full disk, or a tree that cannot be read. It is tried again; meanwhile other
+// orders go on.
+type leftover struct {
+	journal *Journal
+	last    bool
+	err     error
+}
+
+func (l leftover) reason() string {
+	return fmt.Sprintf("what an earlier worker left of run %s cannot be looked after, it is tried again: %v", l.journal.Run, l.err)
+}
+
+// leftoverWait is how long a leftover is left alone before it is tried again.
+const leftoverWait = 30 * time.Second
+
+func (w *Worker) lookAfter(ctx context.Context, j *Journal, last bool, now time.Time) {
+	err := w.recoverRun(ctx, j, last, now)
+	if err == nil {
+		delete(w.left, j.Run)
+		return
+	}
+	if w.left == nil {
+		w.left = map[ferry.RunID]leftover{}
+	}
+	w.left[j.Run] = leftover{journal: j, last: last, err: err}
+	w.again = now.Add(leftoverWait)
+	w.log.Error("look after a run of an earlier worker", "task", string(j.Label), "run", string(j.Run), "err", err)
+}
+
+// retry tries the leftovers again.
+func (w *Worker) retry(ctx context.Context, now time.Time) {
+	for _, l := range w.left {
+		w.lookAfter(ctx, l.journal, l.last, now)
+	}
 }
 
 func (w *Worker) recoverRun(ctx context.Context, j *Journal, last bool, now time.Time) error {
@@ -55,7 +90,7 @@ func (w *Worker) recoverRun(ctx context.Context, j *Journal, last bool, now time
 	dir := filepath.Join(w.cfg.Runs, string(j.Run))
 	open := last && task.Live == j.Start
 	switch {
-	case open && (j.Phase == PhaseEnded || j.Phase == PhaseKept) && j.Outcome == ferry.OutcomeDone:
+	case open && task.State == ferry.StateRunning && (j.Phase == PhaseEnded || j.Phase == PhaseKept) && j.Outcome == ferry.OutcomeDone:
 		w.log.Info("go on with a finished run", "task", string(j.Label), "run", string(j.Run))
 		w.launch(ctx, task, j.Start, j)
 		return nil

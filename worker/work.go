@@ -75,6 +75,9 @@ func (w *Worker) one(ctx context.Context, a *attempt, c *closing, j *Journal, no
 	}
 	c.last, c.dirs = j, append(c.dirs, dir)
 	reply, err := w.engine(runCtx, a, j, *notes)
+	if err != nil && runCtx.Err() != nil {
+		reply, err = engines.Reply{Ended: engines.EndedCancelled}, nil // ended before the engine began
+	}
 	if err != nil {
 		return false, err
 	}

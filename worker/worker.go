@@ -59,10 +59,12 @@ type Worker struct {
 	events  chan event
 	health  health
 	seen    map[ferry.RecordID]firstSeen
-	unsaid  []*closing // closed attempts whose records could not be written yet
+	unsaid  []*closing               // closed attempts whose records could not be written yet
+	left    map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
+	again   time.Time                // when that is tried again
 	last    Status
 	started time.Time
-	ready   bool // what an earlier process left has been looked after
+	ready   bool // what an earlier process left has been looked for
 }
 
 type firstSeen struct {
@@ -201,6 +203,8 @@ func (w *Worker) plan(ctx context.Context, now time.Time) ([]Step, string, error
 			return nil, "", err
 		}
 		w.ready = true
+	} else if len(w.left) > 0 && !now.Before(w.again) {
+		w.retry(ctx, now)
 	}
 	return w.look(ctx, now)
 }
@@ -256,7 +260,10 @@ func (w *Worker) runningView() map[ferry.RecordID]Running {
 		out[start] = Running{Order: a.task.ID, Frozen: a.frozen, Ending: a.ending, Told: a.told}
 	}
 	for _, c := range w.unsaid {
-		out[c.start] = Running{Order: c.order, Ending: true}
+		out[c.start] = Running{Order: c.order, Ending: true, Idle: true}
+	}
+	for _, l := range w.left {
+		out[l.journal.Start] = Running{Order: l.journal.Order, Ending: true, Idle: true}
 	}
 	return out
 }
@@ -309,6 +316,12 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 		if st.Do == DoHold {
 			s.Holds = append(s.Holds, HoldStatus{Order: st.Order, Label: st.Label, Reason: st.Reason})
 		}
+	}
+	for _, l := range w.left {
+		s.Holds = append(s.Holds, HoldStatus{Order: l.journal.Order, Label: l.journal.Label, Reason: l.reason()})
+	}
+	for _, c := range w.unsaid {
+		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end cannot be written to the channel; it is tried again"})
 	}
 	if same(s, w.last) {
 		return

@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -236,4 +238,57 @@ func TestPausedMachineBeginsNothing(t *testing.T) {
 	if task := m.Task("t-wait"); len(task.Attempts) != 0 {
 		t.Errorf("it began all the same: %+v", task.Attempts)
 	}
+}
+
+// TestSteerWhileTheTreeIsMade is a note that arrives before the engine runs:
+// no fault of this machine, and the note is not lost.
+func TestSteerWhileTheTreeIsMade(t *testing.T) {
+	many := map[string]string{"answer.txt": "41\n"}
+	for i := range 3000 {
+		many[fmt.Sprintf("many/%04d", i)] = fmt.Sprint(i)
+	}
+	m := ferrytest.New(t, many)
+	r := start(m, config(m, "wisp", m.Engine("told", "case $1 in *'use 42'*) echo 42 >answer.txt;; *) sleep 300;; esac; echo done\n")))
+	id := m.Order("t-early", nil)
+	m.Eventually("it begins", 20*time.Second, func() bool { return !m.Task("t-early").Live.IsZero() })
+	_, err := m.Operator.Interrupt(t.Context(), time.Now(), ferry.Interrupt{Order: id, Action: ferry.ActionSteer, Note: "use 42"})
+	m.Must(err)
+	task := reaches(m, "t-early", ferry.StateDone)
+	if len(task.Attempts) != 1 || task.Attempts[0].Stop != nil {
+		t.Errorf("attempts = %+v, want one that ended with a result", task.Attempts)
+	}
+	if got := m.Git("show", task.Branch()+":answer.txt"); got != "42" {
+		t.Errorf("the note was lost: answer %q", got)
+	}
+	r.stop()
+	r.noSurvivors()
+}
+
+// TestUnreadableLeftoverDoesNotStopOthers takes the store of a dead run away:
+// that run cannot be looked after, other orders can.
+func TestUnreadableLeftoverDoesNotStopOthers(t *testing.T) {
+	m := ferrytest.New(t, files)
+	r := &running{m: m, cfg: config(m, "wisp", m.Engine("e", "case $1 in *t-left*) test -e x || { echo x >x; sleep 300; };; esac; echo done\n"))}
+	p := spawn(m, r.cfg)
+	m.Order("t-left", nil)
+	r.runsAndWrote("x", "x")
+	m.Must(syscall.Kill(p.Pid(), syscall.SIGKILL))
+	p.Wait()
+	memo := filepath.Join(filepath.Dir(r.tree()), "host", "tree.json")
+	saved, err := os.ReadFile(memo)
+	m.Must(err)
+	m.Must(os.Remove(memo))
+	m.Must(os.Mkdir(memo, 0o700)) // neither there nor readable
+	r = start(m, r.cfg)
+	m.Order("t-other", nil)
+	reaches(m, "t-other", ferry.StateDone)
+	m.Eventually("a hold that says so", 10*time.Second, func() bool {
+		s, err := worker.ReadStatus(r.cfg.Status)
+		return err == nil && len(s.Holds) == 1 && strings.Contains(s.Holds[0].Reason, "cannot be looked after")
+	})
+	m.Must(os.Remove(memo))
+	m.Must(os.WriteFile(memo, saved, 0o600))
+	r.stop()
+	start(m, r.cfg)
+	reaches(m, "t-left", ferry.StateDone)
 }
