@@ -37,7 +37,7 @@ func refutes(o *ferry.Order, r *ferry.Result) []string {
 		reasons = append(reasons, fmt.Sprintf("%s outside what the order touches (%s): %s",
 			count(len(out), "changed file is", "changed files are"), few(o.Touches), few(out)))
 	}
-	if bad := union(r.Facts.BadPaths, badPaths(r.Files)); len(bad) > 0 {
+	if bad := badFacts(r.Facts.BadPaths, r.Files); len(bad) > 0 {
 		reasons = append(reasons, "paths that may not land: "+few(bad))
 	}
 	if s := r.Facts.Secrets; len(s) > 0 {
@@ -128,15 +128,14 @@ func holds(o *ferry.Order, r *ferry.Result) string {
 	return s
 }
 
-// union joins two lists, keeps the first's order and says nothing twice. An
-// entry "path: why" counts as its path.
+// union joins two lists as lines, keeps the first's order and says nothing
+// twice.
 func union(a, b []string) []string {
 	have := map[string]bool{}
 	var out []string
 	for _, s := range slices.Concat(a, b) {
-		path, _, _ := strings.Cut(s, ": ")
-		if !have[path] {
-			have[path] = true
+		if s = line(s); !have[s] {
+			have[s] = true
 			out = append(out, s)
 		}
 	}

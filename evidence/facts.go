@@ -49,7 +49,7 @@ const (
 	maxFiles     = 20000     // changed files looked at
 	maxPathBytes = 64 << 10  // bytes of all paths that a record lists
 	maxFacts     = 50        // entries of each list of facts
-	maxFact      = 300       // bytes of one entry
+	maxFact      = 400       // bytes of one entry
 	maxFile      = 100 << 20 // bytes of one file that may land
 	maxScan      = 64 << 20  // bytes of all blobs searched for secrets
 	maxScanFile  = 8 << 20   // bytes of one blob searched for secrets
@@ -143,17 +143,29 @@ func (f *Findings) facts(list []string) []string {
 	}
 	var out []string
 	for _, s := range list {
-		s = redact.Visible(strings.ToValidUTF8(s, "�"))
-		if len(s) > maxFact {
-			cut := maxFact
-			for !utf8.RuneStart(s[cut]) {
-				cut--
-			}
-			s = s[:cut] + "…"
-		}
-		out = append(out, s)
+		out = append(out, line(s))
 	}
 	return out
+}
+
+// line makes one visible line of a path, or of "path: why", that others chose.
+// What is too long is cut in the path: the reason stays. A line is its own line.
+func line(s string) string {
+	s = redact.Visible(strings.ToValidUTF8(s, "�"))
+	s = strings.ReplaceAll(strings.ReplaceAll(s, "\n", `\n`), "\t", `\t`)
+	if len(s) <= maxFact {
+		return s
+	}
+	const gap = "…"
+	why := ""
+	if i := strings.LastIndex(s, ": "); i >= 0 && len(s)-i <= maxFact/2 {
+		why = s[i:]
+	}
+	cut := maxFact - len(why) - len(gap)
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + gap + why
 }
 
 // secrets searches what the change adds, and reports whether something was

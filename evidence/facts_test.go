@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,5 +136,35 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 	s := evidence.Spec{Gate: r.gate, Repo: facts, Order: &ferry.Order{Checks: []string{"true"}}, Base: base, From: base, Commit: commit, Checks: r.checks()}
 	if f, err := evidence.Collect(ctx, s); !errors.Is(err, killed) || len(f.Checks) > 0 {
 		t.Errorf("Collect() after a kill = %+v, %v", f, err)
+	}
+}
+
+func TestStrangeNamesAreFactsNotErrors(t *testing.T) {
+	r := newRepo(t, map[string]string{"a": "x\n", "gone\x1b[31m": "x\n"})
+	base := r.head()
+	names := []string{"del\x7f", "esc\x1b[31m", "new\nline", "tab\there", "\xff\xfe", "dir\r/file", "back\\slash", "e\u202ee", " ", "sp ", "-rf", ":(top)x", `quo"te`}
+	change := map[string]string{"a": "y\n", "gone\x1b[31m": ""}
+	for _, n := range names {
+		change[n] = "x\n"
+	}
+	commit := r.commit(change)
+	o := &ferry.Order{Label: "t", Text: "do", Touches: []string{"a"}, Checks: []string{"true"}}
+	found, got := r.collect(o, base, commit)
+	if int(found.FilesTotal) != len(change) || got.Status != ferry.EvidenceRefuted || !strings.Contains(strings.Join(got.Reasons, "\n"), "may not land") {
+		t.Errorf("%d files, Classify() = %+v", found.FilesTotal, got)
+	}
+	bad := strings.Join(found.Facts.BadPaths, "\n")
+	for _, want := range []string{`del`, `esc`, `new`, `tab`, `dir`, `back`, `sp `} {
+		if !strings.Contains(bad, want) {
+			t.Errorf("the paths that may not land are\n%s\nwithout %s", bad, want)
+		}
+	}
+	for _, s := range slices.Concat(got.Reasons, found.Facts.BadPaths, found.Facts.Outside) {
+		if strings.ContainsFunc(s, unicode.IsControl) || strings.Contains(s, "\u202e") {
+			t.Errorf("a fact is no visible line: %q", s)
+		}
+	}
+	if want := fmt.Sprintf("%d changed files are outside", len(names)+1); !strings.Contains(got.Reasons[0], want) {
+		t.Errorf("reason = %q, want %q: no file counts twice", got.Reasons[0], want)
 	}
 }
