@@ -46,7 +46,7 @@ type call struct {
 var settings = []string{
 	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.commitGraph=false", "core.multiPackIndex=false",
 	"core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.protectHFS=true", "core.protectNTFS=true",
-	"core.pager=cat", "core.editor=false", "core.askPass=false", "core.sshCommand=false", "core.untrackedCache=false",
+	"core.pager=cat", "advice.graftFileDeprecated=false", "core.editor=false", "core.askPass=false", "core.sshCommand=false", "core.untrackedCache=false",
 	"core.fsync=committed,loose-object,reference",
 	"transfer.fsckObjects=true", "fetch.recurseSubmodules=false", "submodule.recurse=false", "fetch.writeCommitGraph=false",
 	"fetch.prune=false", "fetch.pruneTags=false", "gc.auto=0", "maintenance.auto=false", "credential.helper=", "commit.gpgSign=false",

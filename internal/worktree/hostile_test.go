@@ -236,6 +236,20 @@ var nestedTricks = []hostile{
 	{"submodule settings", func(e *engine) {
 		e.inWork(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = -u./payload\n\tupdate = !"+e.run+"\n")
 	}, []string{".gitmodules: refused by git: gitmodules"}, nil},
+	{"many submodule settings, no two the same", func(e *engine) {
+		for i := range 30 {
+			e.inWork(fmt.Sprintf("m%02d/.gitmodules", i), fmt.Sprintf("[submodule \"x%d\"]\n\tpath = -x%d\n\turl = -u./payload\n", i, i))
+		}
+	}, []string{"m00/.gitmodules: refused by git: gitmodules", "m29/.gitmodules: refused by git: "}, nil},
+	{"attributes that git refuses", func(e *engine) {
+		e.inWork(".gitattributes", strings.Repeat("a", 5000)+" text\n")
+		e.inWork("x/.gitattributes", strings.Repeat("b", 5000)+" text\n")
+	}, []string{".gitattributes: refused by git: gitattributes", "x/.gitattributes: refused by git"}, nil},
+	{"files that git reads are symlinks", func(e *engine) {
+		for _, name := range []string{".gitattributes", ".gitignore", ".mailmap", ".GITIGNORE"} {
+			must(e.t, os.Symlink("README.md", filepath.Join(e.work, name)))
+		}
+	}, nil, []string{`120000 ".mailmap"`}},
 	{".gitmodules is a symlink", func(e *engine) {
 		must(e.t, os.Symlink("README.md", filepath.Join(e.work, ".gitmodules")))
 		must(e.t, os.Symlink("README.md", filepath.Join(e.work, "GITMOD~1")))
@@ -276,11 +290,11 @@ var fileTricks = []hostile{
 		must(e.t, os.Chmod(filepath.Join(e.work, "suid"), 0o755|os.ModeSetuid|os.ModeSetgid|os.ModeSticky))
 	}, nil, []string{`100755 "suid"`}},
 	{"strange names", func(e *engine) {
-		for _, name := range []string{"new\nline", "esc\x1b[31m", "-rf", "--all", ":(top)x", ":!x", "\xff\xfe", `quo"te\`, " ", "\"", "*", "[a]", "tab\t"} {
+		for _, name := range []string{"new\nline", "esc\x1b[31m", "-rf", "--all", ":(top)x", ":!x", "\xff\xfe", `quo"te\`, " ", "\"", "*", "[a]", "tab\t", "del\x7f", "c1\u009b31m"} {
 			e.inWork(name, "x")
 		}
 	}, nil, []string{`100755 "new\nline"`, `100755 "esc\x1b[31m"`, `100755 "-rf"`, `100755 "--all"`, `100755 ":(top)x"`, `100755 ":!x"`,
-		`100755 "\xff\xfe"`, `100755 "quo\"te\\"`, `100755 " "`, `100755 "\""`, `100755 "*"`, `100755 "[a]"`, `100755 "tab\t"`}},
+		`100755 "\xff\xfe"`, `100755 "quo\"te\\"`, `100755 " "`, `100755 "\""`, `100755 "*"`, `100755 "[a]"`, `100755 "tab\t"`, `100755 "del\x7f"`}},
 	{"locked away", func(e *engine) {
 		e.inWork("locked/in/file", "x")
 		must(e.t, os.Chmod(filepath.Join(e.work, "locked/in/file"), 0))

@@ -21,6 +21,13 @@ func isModules(name string) bool {
 	return matchesDotName(name, ".gitmodules", "gitmod~1") || strings.HasPrefix(lower, "gitmod~") || strings.HasPrefix(lower, "gi7eba~")
 }
 
+// isJudged reports whether git's strict checks look into a file of that name.
+func isJudged(name string) bool {
+	lower := strings.ToLower(name)
+	return isModules(name) || matchesDotName(name, ".gitattributes", "gitatt~1") ||
+		strings.HasPrefix(lower, "gitatt~") || strings.HasPrefix(lower, "gi7d29~")
+}
+
 func matchesDotName(name, want, short string) bool {
 	plain := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(ignorable, r) {

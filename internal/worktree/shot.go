@@ -122,6 +122,8 @@ const boxConfig = `[core]
 	fsync = none
 	logAllRefUpdates = false
 	compression = 1
+[advice]
+	graftFileDeprecated = false
 [index]
 	version = 2
 [pack]

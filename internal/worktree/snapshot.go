@@ -103,9 +103,10 @@ type saved struct {
 }
 
 // take walks the tree, and lets git make a commit of it. What git's checks refuse is left out by name and the rest is
-// tried again: one hostile file must not cost the others.
+// tried again: one hostile file must not cost the others. Git names only the first that it refuses; from the fourth try
+// on all files of the kinds that it judges by their content are left out.
 func (s *shot) take(ctx context.Context) (Snap, error) {
-	const tries = 8
+	const patience, tries = 4, 8
 	for try := 1; ; try++ {
 		snap, err := s.once(ctx)
 		var refused *refusedError
@@ -116,6 +117,8 @@ func (s *shot) take(ctx context.Context) (Snap, error) {
 		for path, id := range s.ids {
 			if why, ok := refused.objects[id]; ok {
 				s.refused[path] = "refused by git: " + why
+			} else if try >= patience && isJudged(filepath.Base(path)) {
+				s.refused[path] = "refused by git: one of many such files"
 			}
 		}
 		if len(s.refused) == before {
