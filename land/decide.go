@@ -93,6 +93,18 @@ func cmd(t *ferry.Task, verb, rest string) string {
 	return strings.TrimSpace("`ferry channel "+verb+" "+string(t.Order.Label)+" "+rest) + "`"
 }
 
+// orderAgain words the way out of a target that has moved on: every attempt
+// of an order begins from the order's own base, so that none could take the
+// target in.
+func orderAgain(t *ferry.Task, target string) string {
+	again, err := ferry.ParseLabel(string(t.Order.Label) + "-again")
+	if err != nil {
+		again = "LABEL"
+	}
+	return fmt.Sprintf("every attempt of an order begins from the same commit, so order it again: %s, then, with %s checked out, `ferry channel order --id %s --task …`; or merge its branch %s by hand",
+		cmd(t, "cancel", "--reason \""+target+" has moved on\""), target, again, t.Branch())
+}
+
 // decideState looks at what the order is and which of its results stands.
 func decideState(t *ferry.Task, _ Facts) *Decision {
 	label := string(t.Order.Label)

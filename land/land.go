@@ -1,6 +1,7 @@
 package land
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -219,12 +220,11 @@ func (l *landing) squash(ctx context.Context, tip ferry.Commit) (ferry.Commit, *
 		return "", nil, err
 	}
 	l.out.Files = append(merged.Conflicts, merged.Differs...)
-	sendBack := cmd(&l.task, "review", "--send-back --notes \"merge "+l.out.Target+" and resolve it\"")
 	switch {
 	case len(merged.Conflicts) > 0:
-		return "", refuse(CodeConflict, fmt.Sprintf("%s has moved on and conflicts with the result in %s", l.out.Target, list(merged.Conflicts)), sendBack), nil
+		return "", refuse(CodeConflict, fmt.Sprintf("%s has moved on and conflicts with the result in %s", l.out.Target, list(merged.Conflicts)), orderAgain(&l.task, l.out.Target)), nil
 	case len(merged.Differs) > 0:
-		return "", refuse(CodeConflict, fmt.Sprintf("%s has moved on and changed the same files, so that the merge is not what was reviewed: %s", l.out.Target, list(merged.Differs)), sendBack), nil
+		return "", refuse(CodeConflict, fmt.Sprintf("%s has moved on and changed the same files, so that the merge is not what was reviewed: %s", l.out.Target, list(merged.Differs)), orderAgain(&l.task, l.out.Target)), nil
 	}
 	return merged.Commit, nil, nil
 }
@@ -255,8 +255,11 @@ func (l *landing) checkMerged(ctx context.Context, tip, merged ferry.Commit) (*D
 	l.out.Checks = checks
 	for _, check := range checks {
 		if check.Exit != 0 {
-			return refuse(CodeChecks, fmt.Sprintf("%s has moved on, and merged with it the check `%s` fails with exit %d: %s", l.out.Target, check.Command, check.Exit, lastLine(check.Tail)),
-				cmd(&l.task, "review", "--send-back --notes \"…\"")), nil
+			reason := fmt.Sprintf("%s has moved on, and merged with it the check `%s` fails with exit %d", l.out.Target, check.Command, check.Exit)
+			if why := cmp.Or(check.Reason, lastLine(check.Tail)); why != "" {
+				reason += ": " + why
+			}
+			return refuse(CodeChecks, reason, orderAgain(&l.task, l.out.Target)), nil
 		}
 	}
 	return nil, nil

@@ -235,7 +235,29 @@ func TestMovedTarget(t *testing.T) {
 			if got := ferry.Commit(f.git("rev-parse", "main")); got != tip {
 				t.Errorf("main moved to %s", got)
 			}
+			if tt.code == land.CodeNoChange {
+				return
+			}
+			task := f.task(id)
+			for _, want := range []string{"`ferry channel cancel t-1 --reason \"main has moved on\"`", "`ferry channel order --id t-1-again --task …`", task.Branch()} {
+				if next := out.Decision.Next; !strings.Contains(next, want) || strings.Contains(next, "send-back") || strings.HasSuffix(out.Decision.Reason, ": ") {
+					t.Errorf("the refusal %q, next %q, lacks %s", out.Decision.Reason, next, want)
+				}
+			}
+			f.followTheRemedy(id)
 		})
+	}
+}
+
+// followTheRemedy does what the refusal of a landing on a moved target says.
+func (f *fleet) followTheRemedy(id ferry.RecordID) {
+	f.t.Helper()
+	_, err := f.operator.Cancel(f.t.Context(), f.now, ferry.Cancel{Order: id, Reason: "main has moved on"})
+	f.must(err)
+	again := f.order("t-1-again", func(o *ferry.Order) { o.Checks = []string{"true"} })
+	f.work(again, better)
+	if out := f.land("t-1-again"); out.Decision.Code != land.CodeLand {
+		f.t.Errorf("Land() of the order given again = %+v", out)
 	}
 }
 
