@@ -17,9 +17,12 @@ func Classify(o *ferry.Order, r *ferry.Result) ferry.Evidence {
 		return ferry.Evidence{Status: ferry.EvidenceUnverified, Reasons: []string{"the order of this result is not known here"}}
 	}
 	if reasons := refutes(o, r); len(reasons) > 0 {
-		return ferry.Evidence{Status: ferry.EvidenceRefuted, Reasons: reasons}
+		return ferry.Evidence{Status: ferry.EvidenceRefuted, Reasons: append(reasons, leftOut(r, isSpecial)...)}
 	}
 	if r.FilesTotal == 0 {
+		if left := leftOut(r, isSpecial); len(left) > 0 {
+			return ferry.Evidence{Status: ferry.EvidenceUnverified, Reasons: append(left, "nothing else changed")}
+		}
 		return ferry.Evidence{Status: ferry.EvidenceNone, Reasons: []string{"no file changed and the order asked for none: the answer is the result"}}
 	}
 	if reasons := doubts(o, r); len(reasons) > 0 {
@@ -97,9 +100,7 @@ func doubts(o *ferry.Order, r *ferry.Result) []string {
 	if edits := union(r.Facts.CheckEdit, CheckInputs(o, r.Files)); len(edits) > 0 && len(o.Checks) > 0 {
 		reasons = append(reasons, "the change alters files that the checks run, read them first: "+few(edits))
 	}
-	if left := slices.DeleteFunc(slices.Clone(r.Facts.Skipped), unseenByGit); len(left) > 0 {
-		reasons = append(reasons, "left out of the commit: "+few(left))
-	}
+	reasons = append(reasons, leftOut(r, unseenByGit)...)
 	if r.Facts.Cut || r.FilesTotal > int64(len(r.Files)) {
 		reasons = append(reasons, fmt.Sprintf("the change is too large to be listed whole (%d files, %d in the record)", r.FilesTotal, len(r.Files)))
 	}
@@ -109,15 +110,26 @@ func doubts(o *ferry.Order, r *ferry.Result) []string {
 	return reasons
 }
 
+// leftOut gives the reason that names what the snapshot left out, or none.
+// What harmless says nothing is missing of is not named.
+func leftOut(r *ferry.Result, harmless func(skipped string) bool) []string {
+	left := slices.DeleteFunc(slices.Clone(r.Facts.Skipped), harmless)
+	if len(left) == 0 {
+		return nil
+	}
+	return []string{"left out of the commit: " + few(left)}
+}
+
 // unseenByGit reports whether what was left out is something that no commit
 // ever holds, so that nothing of the change is missing.
 func unseenByGit(skipped string) bool {
-	i := strings.LastIndex(skipped, ": ")
-	switch skipped[i+1:] {
-	case " FIFO", " socket", " device", " ferry's own directory":
-		return true
-	}
-	return false
+	return isSpecial(skipped) || strings.HasSuffix(skipped, ": ferry's own directory")
+}
+
+// isSpecial reports whether what was left out is neither a file nor a
+// directory, so that it never held any work.
+func isSpecial(skipped string) bool {
+	return strings.HasSuffix(skipped, ": FIFO") || strings.HasSuffix(skipped, ": socket") || strings.HasSuffix(skipped, ": device")
 }
 
 func holds(o *ferry.Order, r *ferry.Result) string {

@@ -63,6 +63,20 @@ func TestClassify(t *testing.T) {
 			nothing(r)
 			o.Checks, r.Checks, r.Answer, r.Sandbox.Level = nil, nil, "42", "none"
 		}, ferry.EvidenceNone, ""},
+		{"an answer, and work that was left out", func(o *ferry.Order, r *ferry.Result) {
+			nothing(r)
+			o.Checks, r.Checks, r.Answer = nil, nil, "done"
+			r.Facts.Skipped = []string{"d/d: path too long"}
+		}, ferry.EvidenceUnverified, "left out of the commit: d/d: path too long"},
+		{"an answer and a socket", func(o *ferry.Order, r *ferry.Result) {
+			nothing(r)
+			o.Checks, r.Checks, r.Answer = nil, nil, "done"
+			r.Facts.Skipped = []string{"s: socket"}
+		}, ferry.EvidenceNone, ""},
+		{"nothing but what was left out", func(_ *ferry.Order, r *ferry.Result) {
+			nothing(r)
+			r.Facts.Skipped = []string{".GIT: nested git repository", ".ferry: ferry's own directory"}
+		}, ferry.EvidenceRefuted, "left out of the commit: .GIT: nested git repository, .ferry: ferry's own directory"},
 		{"neither change nor answer", func(o *ferry.Order, r *ferry.Result) { nothing(r); o.Checks, r.Checks = nil, nil }, ferry.EvidenceRefuted, "answered nothing"},
 		{"outside touches by the facts", func(o *ferry.Order, r *ferry.Result) {
 			o.Touches = []string{"pkg"}

@@ -23,6 +23,8 @@
 //	            a file outside the order's touches changed
 //	            a path that may not land
 //	            something that looks like a secret was added
+//	            what the snapshot left out is named with them
+//	unverified  nothing changed, but the snapshot left something out
 //	n-a         nothing changed and nothing asked for a change: an answer in text
 //	unverified  the order names no check
 //	            the engine or the checks ran without a sandbox

@@ -11,11 +11,13 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/gitfacts"
 	"github.com/ferry-fleet/ferry/internal/redact"
+	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
 // oldKey and newKey have the form of a token and open nothing.
@@ -118,6 +120,39 @@ func TestCollectBoundsItsLists(t *testing.T) {
 	}
 	if got.Status != ferry.EvidenceRefuted {
 		t.Errorf("Classify() = %+v", got)
+	}
+}
+
+func TestWhatTheSnapshotLeavesOutIsNamed(t *testing.T) {
+	r := newRepo(t, map[string]string{"a": "x\n"})
+	base := r.head()
+	tree, err := r.gate.NewTree(t.Context(), worktree.TreeSpec{Dir: filepath.Join(t.TempDir(), "run"), Commit: base})
+	r.m.Must(err)
+	// Made from inside, one level at a time: no path of it could be opened from the root.
+	at, err := unix.Open(tree.Work(), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	r.m.Must(err)
+	name := strings.Repeat("d", 100)
+	for range 300 {
+		r.m.Must(unix.Mkdirat(at, name, 0o755))
+		next, err := unix.Openat(at, name, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		r.m.Must(errors.Join(err, unix.Close(at)))
+		at = next
+	}
+	fd, err := unix.Openat(at, "file", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	r.m.Must(errors.Join(err, unix.Close(fd), unix.Close(at)))
+	snap, err := r.gate.Snapshot(t.Context(), worktree.SnapSpec{Tree: tree, Ref: "refs/ferry/attempts/x/1/1", Message: "x", Level: r.level})
+	r.m.Must(err)
+	facts, err := gitfacts.Open(r.gate.Dir())
+	r.m.Must(err)
+	defer facts.Close()
+	o := &ferry.Order{Label: "t", Text: "what is in d?", Base: base}
+	found, err := evidence.Measure(t.Context(), evidence.Spec{Gate: r.gate, Repo: facts, Order: o, Base: base, From: base, Commit: snap.Commit, Skipped: snap.Skipped})
+	r.m.Must(err)
+	res := ferry.Result{Revision: 1, Answer: "done", Sandbox: ferry.Sandbox{Level: string(r.level)}}
+	found.Fill(&res)
+	got := evidence.Classify(o, &res)
+	if reasons := strings.Join(got.Reasons, "\n"); got.Status != ferry.EvidenceUnverified || !strings.Contains(reasons, "ddd: path too long") {
+		t.Errorf("Classify() = %+v of %q", got, snap.Skipped)
 	}
 }
 
