@@ -1,6 +1,8 @@
 package worktree_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -433,6 +435,26 @@ func TestDeepTree(t *testing.T) {
 		t.Errorf("skipped = %q", snap.Skipped)
 	}
 	must(t, p.gate.Retire(t.Context(), tree))
+}
+
+func TestADirectoryThatIsNotReadToItsEndIsNamed(t *testing.T) {
+	p := newPerson(t, nil)
+	tree := p.tree("r1")
+	for i := range 20 {
+		write(t, filepath.Join(tree.Work(), "d", fmt.Sprint(i)), "x")
+	}
+	spec := snapSpec(tree, levels(t)[0])
+	spec.Limits.Names = 10
+	snap := p.snapshot(spec)
+	if want := []string{"d: not read to its end: more than 10 names"}; !slices.Equal(snap.Skipped, want) {
+		t.Errorf("skipped = %q, want %q", snap.Skipped, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	spec.Ref += "-cancelled"
+	if _, err := p.gate.Snapshot(ctx, spec); !errors.Is(err, context.Canceled) {
+		t.Errorf("Snapshot() with an ended context = %v", err)
+	}
 }
 
 func TestManyFiles(t *testing.T) {

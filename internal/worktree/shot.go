@@ -43,7 +43,7 @@ type made struct {
 }
 
 // list finds out what differs from the base without reading any file.
-func (s *shot) list() error {
+func (s *shot) list(ctx context.Context) error {
 	info, err := os.Stat(s.spec.Tree.index())
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *shot) list() error {
 	if s.index, err = readIndex(s.spec.Tree.index(), info.ModTime()); err != nil {
 		return err
 	}
-	if s.walk, err = walkTree(s.spec.Tree.Work(), s.index, s.spec.Limits); err != nil {
+	if s.walk, err = walkTree(ctx, s.spec.Tree.Work(), s.index, s.spec.Limits); err != nil {
 		return err
 	}
 	s.changed, s.fresh, s.gone = nil, nil, nil

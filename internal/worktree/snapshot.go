@@ -129,7 +129,7 @@ func (s *shot) take(ctx context.Context) (Snap, error) {
 
 // once is one try.
 func (s *shot) once(ctx context.Context) (Snap, error) {
-	if err := s.list(); err != nil {
+	if err := s.list(ctx); err != nil {
 		return Snap{}, err
 	}
 	if len(s.fresh)+len(s.changed)+len(s.gone) == 0 && s.spec.Parent == s.spec.Tree.Base() {

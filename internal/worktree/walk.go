@@ -1,8 +1,10 @@
 package worktree
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -19,6 +21,8 @@ type Limits struct {
 	TotalBytes int64
 	// Files is the most files and links that a tree may hold, 250,000 by default.
 	Files int
+	// Names is the most names of one directory that are looked at, 1,000,000 by default.
+	Names int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -31,6 +35,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Files <= 0 {
 		l.Files = 250_000
 	}
+	if l.Names <= 0 {
+		l.Names = 1_000_000
+	}
 	return l
 }
 
@@ -41,8 +48,6 @@ const (
 	depthLimit = 1000
 	// skipLimit bounds the list of what was left out; the rest is counted.
 	skipLimit = 200
-	// namesLimit bounds the names of one directory.
-	namesLimit = 1_000_000
 )
 
 // file is one thing of a tree that git can keep.
@@ -89,7 +94,7 @@ func (s *skips) all() []string {
 	return append(slices.Clone(s.list), fmt.Sprintf("and %d more", s.more))
 }
 
-func walkTree(root string, ix *index, limits Limits) (*walk, error) {
+func walkTree(ctx context.Context, root string, ix *index, limits Limits) (*walk, error) {
 	info, err := os.Lstat(root)
 	if err != nil {
 		return nil, err
@@ -117,6 +122,9 @@ func walkTree(root string, ix *index, limits Limits) (*walk, error) {
 	w.checkPointer()
 	// Directories wait in a list, not on the stack: how deep an engine nested them costs nothing.
 	for queue := []string{"."}; len(queue) > 0; {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		dir := queue[len(queue)-1]
 		queue = append(queue[:len(queue)-1], w.directory(dir)...)
 	}
@@ -151,11 +159,18 @@ func (w *walk) directory(dir string) []string {
 	d := os.NewFile(uintptr(fd), dir)
 	w.remember(d)
 	var names []string
-	for len(names) < namesLimit {
-		part, err := d.Readdirnames(4096)
+	for {
+		part, err := d.Readdirnames(min(4096, w.limits.Names-len(names)+1))
 		names = append(names, part...)
-		if err != nil {
-			break // the end, or a directory that cannot be read on: its names so far count
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && len(names) > w.limits.Names {
+			err = fmt.Errorf("more than %d names", w.limits.Names)
+		}
+		if err != nil { // its names so far count
+			w.skip(dir, "not read to its end: "+err.Error(), true)
+			break
 		}
 	}
 	slices.Sort(names)
