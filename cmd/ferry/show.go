@@ -39,6 +39,7 @@ func (a *app) show(ctx context.Context, ref string) error {
 		if err != nil {
 			return err
 		}
+		p.holdStale(&t)
 		shape := showOf(&t, members, ledger)
 		return a.print(shape, func(w io.Writer) { a.showText(w, &shape) })
 	})

@@ -204,6 +204,7 @@ func (a *app) why(ctx context.Context, ref string) error {
 		if err != nil {
 			return err
 		}
+		p.holdStale(&t)
 		shape := whyShape{
 			ID: t.ID.String(), Label: string(t.Order.Label), State: string(t.State), Hold: t.Hold, Reasons: p.reasons(&t, members),
 		}

@@ -51,6 +51,11 @@ func (a *app) tasks(ctx context.Context, names []string, limit int) error {
 			return err
 		}
 		shape := tasksShape{Tasks: []taskShape{}}
+		running := make([]*ferry.Task, len(tasks))
+		for i := range tasks {
+			running[i] = &tasks[i]
+		}
+		p.holdStale(running...)
 		for i := range tasks {
 			shape.Tasks = append(shape.Tasks, taskOf(&tasks[i], members))
 		}
