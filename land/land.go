@@ -289,6 +289,8 @@ func (l *landing) move(ctx context.Context, tip, merged ferry.Commit) (again boo
 		l.out.Warning = err.Error() + "; the next `ferry` command in this project brings the checkout along"
 	case errors.Is(err, worktree.ErrMoved):
 		return true, nil
+	case errors.Is(err, worktree.ErrInTheWay):
+		return false, l.refuse(*refuse(CodeDirty, err.Error(), "move it away, or add and commit it, then "+cmd(&l.task, "land", "")))
 	case errors.Is(err, worktree.ErrDirty), errors.Is(err, worktree.ErrCheckedOut):
 		return false, l.refuse(*refuse(CodeDirty, err.Error(), "commit or stash the changes, then "+cmd(&l.task, "land", "")))
 	case errors.Is(err, worktree.ErrAlreadyLanded):

@@ -279,6 +279,30 @@ func TestTheMergeIsCheckedWithTheCachesOfTheTip(t *testing.T) {
 	}
 }
 
+func TestAFileInTheWayIsNamed(t *testing.T) {
+	f := newFleet(t, broken)
+	id := f.order("t-1", nil)
+	f.work(id, map[string]string{"add.sh": fixed["add.sh"], "notes.txt": "the engine's\n"})
+	f.write(f.repo, map[string]string{"notes.txt": "mine\n"})
+	out := f.land("t-1")
+	d := out.Decision
+	if d.Code != land.CodeDirty || !strings.Contains(d.Reason, filepath.Join(f.repo, "notes.txt")) || !strings.Contains(d.Next, "move it away") {
+		t.Errorf("Land() = %+v", d)
+	}
+	for _, word := range []string{"hint", "GIT_", "stash"} {
+		if strings.Contains(d.Error(), word) {
+			t.Errorf("the refusal says %s: %s", word, d.Error())
+		}
+	}
+	if f.read("notes.txt") != "mine\n" {
+		t.Error("the file of the person changed")
+	}
+	f.must(os.Remove(filepath.Join(f.repo, "notes.txt")))
+	if out := f.land("t-1"); out.Decision.Code != land.CodeLand {
+		t.Errorf("Land() after the remedy = %+v", out.Decision)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	f := newFleet(t, broken)
 	f.git("branch", "next")

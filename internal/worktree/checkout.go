@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -182,10 +183,19 @@ func (g *Gate) checkClean(ctx context.Context, c checkout, old, commit ferry.Com
 		return fmt.Errorf("%w: %s: another git process is at work (%s)", ErrDirty, c.Dir, filepath.Join(c.Git, "index.lock"))
 	}
 	_, err = g.git.run(ctx, call{dir: c.Git, tree: c.Dir}, "read-tree", "-m", "-u", "--dry-run", string(old), string(commit))
-	if exitCode(err) > 0 {
-		return fmt.Errorf("%w: %s: %v", ErrDirty, c.Dir, err)
+	var ge *gitError
+	if !errors.As(err, &ge) {
+		return err
 	}
-	return err
+	if m := inTheWay().FindStringSubmatch(ge.said); m != nil {
+		return fmt.Errorf("%w: %s", ErrInTheWay, visible(filepath.Join(c.Dir, m[1]+m[2])))
+	}
+	return fmt.Errorf("%w: %s: %v", ErrDirty, c.Dir, err)
+}
+
+// inTheWay matches how git says that it would lose a file or a directory that it does not know.
+func inTheWay() *regexp.Regexp {
+	return regexp.MustCompile(`(?:Untracked working tree file '(.+)' would be |Updating '(.+)' would lose untracked files)`)
 }
 
 func shortList(paths []string) string {

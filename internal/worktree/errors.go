@@ -32,6 +32,8 @@ var (
 	ErrCheckedOut = errors.New("the branch is checked out")
 	// ErrDirty means that a checkout of the branch has changes that a landing would touch or hide.
 	ErrDirty = errors.New("the checkout has uncommitted changes")
+	// ErrInTheWay means that a landing would overwrite a file of a checkout that git does not know.
+	ErrInTheWay = errors.New("a file that is not in git is in the way")
 	// ErrMoved means that a branch is not where the caller saw it.
 	ErrMoved = errors.New("the branch has moved")
 	// ErrAlreadyLanded means that the order has landed; the error is a *LandedError.

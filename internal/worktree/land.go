@@ -43,7 +43,7 @@ func (g *Gate) Landed(ctx context.Context, order ferry.RecordID) (ferry.Commit, 
 
 // Land moves a branch of the person's repository and creates the order's landed ref in one transaction, then brings every
 // checkout of the branch along. It refuses with ErrAlreadyLanded, with ErrMoved when the branch is not at Old, with
-// ErrDirty when a checkout holds changes, with ErrDiverged when New does not follow Old. ErrCheckout means that the order
+// ErrDirty when a checkout holds changes, with ErrInTheWay when it would lose a file that git does not know, with ErrDiverged when New does not follow Old. ErrCheckout means that the order
 // has landed and only a checkout is behind: RepairCheckout brings it along.
 func (g *Gate) Land(ctx context.Context, spec LandSpec) error {
 	if err := g.land(ctx, spec); err != nil {
