@@ -27,7 +27,8 @@ type ChecksSpec struct {
 	Gate     *worktree.Gate
 	Commands []string
 	Commit   ferry.Commit
-	// Dir is a scratch directory of this call alone; it is made when missing and emptied before and after each check.
+	// Dir is a scratch directory of this call alone; it is made when missing, emptied before and after each check,
+	// and removed at the end.
 	Dir string
 	// Box is the template: level, network ("none" when empty), binds, environment, limits and mark are used as they
 	// are; tree and state are filled in.
@@ -46,6 +47,7 @@ type ChecksSpec struct {
 // means that ferry itself could not run one, which says nothing of the commit.
 func RunChecks(ctx context.Context, spec ChecksSpec) ([]ferry.Check, error) {
 	spec = spec.withDefaults()
+	defer os.Remove(spec.Dir) // where it is not empty, something is there that no check of this call made
 	var out []ferry.Check
 	for i, command := range spec.Commands {
 		dir := filepath.Join(spec.Dir, strconv.Itoa(i+1))

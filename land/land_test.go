@@ -219,7 +219,13 @@ func TestMovedTarget(t *testing.T) {
 			id := f.order("t-1", nil)
 			f.work(id, fixed)
 			tip := f.commit(tt.moved)
-			out := f.land("t-1")
+			s := f.spec("t-1")
+			f.must(os.Mkdir(s.Checks.Dir, 0o700))
+			out, err := land.Land(t.Context(), s)
+			f.must(err)
+			if left, err := os.ReadDir(s.Checks.Dir); err != nil || len(left) > 0 {
+				t.Errorf("the checks of the merge left %v, %v", left, err)
+			}
 			if out.Decision.Code != tt.code || len(out.Checks) != tt.checks || !slices.Equal(out.Files, tt.files) {
 				t.Fatalf("Land() = %+v, want %s, %d checks, files %q", out, tt.code, tt.checks, tt.files)
 			}
