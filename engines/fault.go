@@ -75,6 +75,9 @@ func Classify(o Observed) *Fault {
 	if f != nil {
 		f.Engine = o.Engine
 		f.Reason = firstLine(f.Reason, 500)
+		if f.Class == FaultAuth {
+			f.Reason += "; log in with the engine, or put its key into .ferry/credentials.json"
+		}
 	}
 	return f
 }

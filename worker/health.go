@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -110,10 +111,24 @@ func Rest(path string, e engines.Config, now time.Time) (string, error) {
 
 // hold gives the reason why the engine gets no work now, or "".
 func (h *health) hold(now time.Time) string {
-	if !h.engine.Resting(now) {
+	if !h.engine.Resting(now) || h.lifted() {
 		return ""
 	}
-	return fmt.Sprintf("engine %s rests until %s: %s: %s", h.name, h.engine.Until.Local().Format("Jan 2 15:04"), h.engine.Class, h.engine.Reason)
+	return fmt.Sprintf("engine %s rests until %s: %s: %s; `ferry doctor --fix` lets it try at once",
+		h.name, h.engine.Until.Local().Format("Jan 2 15:04"), h.engine.Class, h.engine.Reason)
+}
+
+// lifted notices that a person removed the health file while this process ran,
+// and forgets what was in it.
+func (h *health) lifted() bool {
+	if h.path == "" {
+		return false
+	}
+	if _, err := os.Lstat(h.path); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	h.engine = engines.Health{}
+	return true
 }
 
 // upFor is how long a run that worked proves that the engine is up: as long as

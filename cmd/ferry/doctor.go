@@ -24,7 +24,7 @@ missing. It exits with 1 when this machine is not ready.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), fix, tries) },
 	}
-	cmd.Flags().BoolVar(&fix, "fix", false, "mend what ferry can mend: file modes, git's ignore line, an unfinished checkout")
+	cmd.Flags().BoolVar(&fix, "fix", false, "mend what ferry can mend: file modes, git's ignore line, an unfinished checkout, the rest of an engine")
 	cmd.Flags().BoolVar(&tries, "sandbox", false, "show every try of the sandbox")
 	cmd.Flags().StringVar(&a.agent, "agent", "", "the agent called `NAME`, where this project has several")
 	a.jsonFlag(cmd)
@@ -100,6 +100,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	d.checkRepository(ctx, p)
 	d.checkCredentials()
 	d.checkEngine(ctx, p)
+	d.checkRest(p)
 	d.checkSandbox(ctx, p)
 	if d.p, err = d.a.openUnread(ctx); err != nil {
 		d.sayErr(ctx, "channel", err, "")

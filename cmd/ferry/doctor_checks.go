@@ -152,7 +152,10 @@ func (d *doctor) checkEngine(ctx context.Context, p *project) {
 		d.sayErr(ctx, "engine", err, "install it, or set command in agent.toml")
 		return
 	}
-	detail := c.Command + ", " + in.Path
+	detail := in.Path
+	if c.Command != in.Path {
+		detail = c.Command + ", " + in.Path
+	}
 	if k.Known() {
 		done := d.a.busy("asking " + c.Command + " for its version")
 		v, err := in.Version(ctx, engines.Environ(os.Environ(), c, k, box.LevelNone))
@@ -189,6 +192,34 @@ func (d *doctor) checkLogin(p *project, k engines.Contract, c engines.Config) {
 	default:
 		d.say("login", statusWarn, c.Command+" has no login that a run would see",
 			"log in with it and name the files in [box] login, or put its key into .ferry/credentials.json")
+	}
+}
+
+// checkRest says that the engine rests, and ends the rest when asked: a worker
+// that runs notices that the file of what it remembers is gone.
+func (d *doctor) checkRest(p *project) {
+	if d.fix {
+		d.endRest(p)
+	}
+	if why := p.resting(); why != "" {
+		d.say("rest", statusWarn, why, "mend the cause, then `ferry doctor --fix` lets the engine try at once")
+	}
+}
+
+// endRest forgets the faults of the engines of this project's agents.
+func (d *doctor) endRest(p *project) {
+	id := p.config.ChannelID
+	var of []string
+	for _, n := range d.state.agents(id) {
+		err := os.Remove(d.state.health(id, n))
+		if err == nil {
+			of = append(of, string(n))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			d.say("rest", statusFail, err.Error(), "remove "+d.state.health(id, n))
+		}
+	}
+	if len(of) > 0 {
+		d.say("rest", statusOK, "the faults of the engine of "+strings.Join(of, ", ")+" are forgotten: it may try at once", "")
 	}
 }
 
@@ -249,6 +280,9 @@ func (d *doctor) checkKeys(ctx context.Context) {
 		{"agent key", d.state.agentKey(id, d.p.config.Agent), statusFail},
 		{"your key", d.state.operatorKey(id), statusWarn},
 	} {
+		if d.fix {
+			d.mendKey(k.name, k.path)
+		}
 		key, err := sign.LoadKey(k.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			d.say(k.name, k.missing, "none at "+k.path, "`ferry enable` makes it where it may")
@@ -269,6 +303,17 @@ func (d *doctor) checkKeys(ctx context.Context) {
 	if path := d.state.recoveryKey(id); isFile(path) {
 		d.say("recovery key", statusWarn, "it is still on this machine, where a thief would find it with the others",
 			"move "+path+" to a place that is not on this machine")
+	}
+}
+
+// mendKey gives a key file that others may read the mode that it must have.
+func (d *doctor) mendKey(name, path string) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&^0o600 == 0 {
+		return
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		d.say(name, statusFail, err.Error(), "chmod 600 "+path)
 	}
 }
 
