@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -194,7 +195,10 @@ func TestKill9AtRandom(t *testing.T) {
 // TestTwoAgentsNeverStartOneOrderTwice lets two workers in two processes take
 // the same orders.
 func TestTwoAgentsNeverStartOneOrderTwice(t *testing.T) {
-	const orders = 40
+	orders := 40
+	if n, err := strconv.Atoi(os.Getenv("FERRY_SOAK_ORDERS")); err == nil {
+		orders = n
+	}
 	m := ferrytest.New(t, files)
 	engine := m.Engine("quick", "echo 42 >answer.txt; echo done\n")
 	var agents []*running
@@ -218,9 +222,13 @@ func TestTwoAgentsNeverStartOneOrderTwice(t *testing.T) {
 		})
 		if len(task.Attempts) != 1 {
 			t.Errorf("%s was started %d times", task.Order.Label, len(task.Attempts))
+			for _, a := range task.Attempts {
+				t.Logf("attempt %d of %s, fenced %v: stop %+v, runs %+v", a.N, a.Holder, a.Fenced, a.Stop, a.Runs)
+			}
 		}
 		by[task.Attempts[0].Holder]++
 	}
+	t.Logf("soak: %d orders by two agents, %v", orders, by)
 	if len(by) != 2 {
 		t.Errorf("the work went to %v, want both agents to have some", by)
 	}

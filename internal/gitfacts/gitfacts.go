@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/ferry-fleet/ferry"
 )
@@ -64,10 +66,18 @@ func Open(dir string) (*Repo, error) {
 // Close releases the open pack files.
 func (r *Repo) Close() error { return r.store.Close() }
 
-// read calls get, and once more after looking for new packs when get misses an object.
+// packTries is how often the packs are looked for again: once for a new one, and once more for the case that they are
+// joined at that moment.
+const packTries = 2
+
+// read calls get, and again after looking for packs when get misses an object or the pack that held it.
 func read[T any](r *Repo, get func() (T, error)) (T, error) {
 	v, err := get()
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
+	for range packTries {
+		// Its pack may be new, or joined with others since the index was read.
+		if !errors.Is(err, plumbing.ErrObjectNotFound) && !errors.Is(err, dotgit.ErrPackfileNotFound) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 		r.store.Reindex()
 		v, err = get()
 	}

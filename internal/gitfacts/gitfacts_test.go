@@ -277,6 +277,28 @@ func TestReadsPacksAlternatesAndWhatArrivesLater(t *testing.T) {
 	}
 }
 
+// TestPacksAreJoinedMeanwhile reads from a pack that the open repository knows and that is gone: joined with others, as
+// maintenance does it.
+func TestPacksAreJoinedMeanwhile(t *testing.T) {
+	r := newRepo(t)
+	var blobs []string
+	for i := range 3 {
+		r.write("file", strings.Repeat("x", i+1))
+		r.commit("one")
+		r.git("repack", "-q", "-d")
+		blobs = append(blobs, r.git("rev-parse", "HEAD:file"))
+	}
+	f := r.open()
+	for i, blob := range blobs {
+		if data, err := f.Blob(ferry.Commit(blob), 100); err != nil || string(data) != strings.Repeat("x", i+1) {
+			t.Errorf("blob %d = %q, %v", i, data, err)
+		}
+		r.write("file", strings.Repeat("y", i+1))
+		r.commit("more")
+		r.git("repack", "-q", "-a", "-d", "-f")
+	}
+}
+
 func TestBlob(t *testing.T) {
 	r := newRepo(t)
 	_, commit := r.change()
