@@ -93,6 +93,9 @@ func (a *app) interrupt(ctx context.Context, ref string, action ferry.Action, no
 		switch {
 		case t.State.Final():
 			return ferry.RecordID{}, faultf(classRefused, "issue a new order", "%s is %s for good", t.Order.Label, t.State)
+		case action != ferry.ActionKill && action != ferry.ActionResume && t.StandingResult() != nil:
+			return ferry.RecordID{}, faultf(classRefused, "`ferry channel review "+string(t.Order.Label)+" --send-back --notes …` has it changed",
+				"%s is %s: nothing runs that %s could reach", t.Order.Label, t.State, action)
 		case action == ferry.ActionResume && !t.Paused:
 			return ferry.RecordID{}, faultf(classRefused, "`ferry status --why "+string(t.Order.Label)+"` says what it waits for", "%s is not paused", t.Order.Label)
 		case action == ferry.ActionResume:
@@ -122,7 +125,7 @@ func (a *app) cancelCommand() *cobra.Command {
 			}
 			return a.act(cmd.Context(), args[0], reason, func(w *channel.Writer, t ferry.Task, reason string) (ferry.RecordID, error) {
 				if t.State.Final() {
-					return ferry.RecordID{}, faultf(classRefused, "", "%s is %s for good", t.Order.Label, t.State)
+					return ferry.RecordID{}, faultf(classRefused, "there is nothing left to cancel; `ferry channel show "+string(t.Order.Label)+"` says how it ended", "%s is %s for good", t.Order.Label, t.State)
 				}
 				return w.Cancel(cmd.Context(), a.now(), ferry.Cancel{Order: t.ID, Reason: reason})
 			})

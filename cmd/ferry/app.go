@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,9 +82,15 @@ and you review and land the result.`,
   ferry channel order --id t-first --task "fix the failing test" --check "go test ./..."
   ferry channel land t-first`,
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { a.ran = true },
-		Args:             cobra.ArbitraryArgs,
-		RunE:             a.family,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return misuse("give one of them", "%s: %w", cmd.CommandPath(), err)
+			}
+			a.ran = true
+			return nil
+		},
+		Args: cobra.ArbitraryArgs,
+		RunE: a.family,
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -98,11 +105,34 @@ and you review and land the result.`,
 		a.agentCommand(), a.channelCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.demoCommand(), a.versionCommand(), a.completionCommand(),
 	)
+	root.SetHelpCommand(a.helpCommand())
 	for _, c := range root.Commands() {
 		// A verb that does not exist is named before its flags are.
 		c.FParseErrWhitelist.UnknownFlags = c.HasSubCommands()
 	}
 	return root
+}
+
+// helpCommand is `ferry help VERB`, which names the verbs where there is none
+// of this name.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [VERB]",
+		Short:   "help about any verb",
+		Example: `  ferry help channel order`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.Root()
+			for _, name := range args {
+				i := slices.IndexFunc(at.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+				if i < 0 {
+					return a.family(at, []string{name})
+				}
+				at = at.Commands()[i]
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
 }
 
 // family is the RunE of a verb that only holds others: it names the verbs

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,9 @@ func (p *project) level(ctx context.Context) (box.Level, box.Report, error) {
 	dir, err := p.state.scratchDir()
 	if err != nil {
 		return "", box.Report{}, err
+	}
+	if err := tryWrite(dir); err != nil {
+		return "", box.Report{}, fmt.Errorf("try the sandbox: %w", err)
 	}
 	done := p.app.busy("trying the sandbox")
 	defer done()

@@ -247,7 +247,7 @@ func (d *doctor) checkChannel(ctx context.Context) {
 	}
 	folder := d.p.config.Channel
 	if err := tryWrite(folder); err != nil {
-		d.say("channel", statusFail, err.Error(), "make "+folder+" writable; records wait on this machine until then")
+		d.say("channel", statusFail, "write to the channel's folder: "+err.Error(), "make "+folder+" writable; records wait on this machine until then")
 		return
 	}
 	detail := fmt.Sprintf("%s, %s", d.p.config.ChannelID.Short(), folder)
@@ -264,7 +264,7 @@ func (d *doctor) checkChannel(ctx context.Context) {
 func tryWrite(dir string) error {
 	path := filepath.Join(dir, ".ferry-doctor-"+string(ferry.NewRunID()))
 	if err := atomicfile.Write(path, []byte("ferry doctor was here\n"), 0o600); err != nil {
-		return fmt.Errorf("write to the channel's folder: %w", err)
+		return err
 	}
 	return os.Remove(path)
 }

@@ -53,16 +53,17 @@ there, and can be run again: with another --agent it adds a second agent.`,
 
 // enabling is one call of enable.
 type enabling struct {
-	a      *app
-	f      enableFlags
-	state  state
-	repo   repository
-	had    bool   // there is an agent.toml already
-	pinned bool   // and it names the channel
-	second string // file of a second agent, "" for the first
-	c      config // what is configured, then what will be
-	old    ferryman
-	shape  enableShape
+	a       *app
+	f       enableFlags
+	state   state
+	repo    repository
+	had     bool   // there is an agent.toml already
+	pinned  bool   // and it names the channel
+	missing bool   // the engine that --command names is not on this machine
+	second  string // file of a second agent, "" for the first
+	c       config // what is configured, then what will be
+	old     ferryman
+	shape   enableShape
 }
 
 func (a *app) enable(ctx context.Context, f enableFlags) error {
@@ -78,13 +79,19 @@ func (a *app) enable(ctx context.Context, f enableFlags) error {
 	if e.repo, err = findRepository(ctx, start); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{e.configured, e.names, e.engine, e.sandbox, e.join, e.write} {
+	for _, step := range []func(context.Context) error{e.configured, e.names, e.engine, e.sandbox, e.room, e.join, e.write} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	e.shape.Enabled = true
-	return a.print(e.shape, func(w io.Writer) { e.text(w) })
+	if err := a.print(e.shape, func(w io.Writer) { e.text(w) }); err != nil {
+		return err
+	}
+	if e.missing {
+		return &failure{class: classEngine, code: 1, quiet: true}
+	}
+	return nil
 }
 
 func (e *enabling) warn(format string, args ...any) {
@@ -276,6 +283,7 @@ func (e *enabling) checkCommand() {
 	}
 	if _, err := engines.Resolve(e.c.Command, environ("PATH")); err != nil {
 		e.warn("%v; orders wait until it is there", err)
+		e.missing = e.f.command != ""
 	}
 	k := engines.ContractOf(e.c.Command)
 	if k.Warning != "" && slices.Equal(e.c.Args, k.Args) {
@@ -305,6 +313,22 @@ func (e *enabling) sandbox(ctx context.Context) error {
 	e.shape.Sandbox = string(level)
 	if level == box.LevelNone {
 		e.warn("sandbox = \"none\": engines see and may change everything that you can, and results do not land by themselves")
+	}
+	return nil
+}
+
+// room tries to write where the project's files will be, before a channel is
+// founded for a project that could not remember it.
+func (e *enabling) room(context.Context) error {
+	if e.pinned && e.second == "" {
+		return nil
+	}
+	dir := filepath.Join(e.repo.top, localDir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		dir = e.repo.top
+	}
+	if err := tryWrite(dir); err != nil {
+		return fault(classRepository, "make "+e.repo.top+" writable for you; nothing was founded", fmt.Errorf("enable: %w", err))
 	}
 	return nil
 }

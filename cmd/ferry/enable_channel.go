@@ -59,6 +59,7 @@ func (e *enabling) findChannel(ctx context.Context) error {
 	if id, ok := e.state.channelAt(e.c.Channel); ok {
 		e.c.ChannelID = id
 		e.found("the channel of %s, which this machine has the keys of", e.c.Channel)
+		e.warnRecovery()
 		return nil
 	}
 	return e.foundChannel(ctx)
@@ -125,8 +126,15 @@ func (e *enabling) foundChannel(ctx context.Context) error {
 	}
 	e.c.ChannelID = id
 	e.found("no channel: founded %s, and you are its master", id.Short())
-	e.warn("the recovery key is in %s: move it to a place that is not on this machine", e.state.recoveryKey(id))
+	e.warnRecovery()
 	return nil
+}
+
+// warnRecovery says where the recovery key is, for as long as it is here.
+func (e *enabling) warnRecovery() {
+	if path := e.state.recoveryKey(e.c.ChannelID); isFile(path) {
+		e.warn("the recovery key is in %s: move it to a place that is not on this machine", path)
+	}
 }
 
 // finishFounding moves what foundChannel made to the place of the channel's id.

@@ -82,8 +82,9 @@ func (p *project) waiting(ctx context.Context) ([]ferry.Task, error) {
 func needs(t *ferry.Task) []inboxItem {
 	var items []inboxItem
 	label := string(t.Order.Label)
+	at := t.IssuedAt
 	add := func(kind, why, next string) {
-		items = append(items, inboxItem{Order: t.ID.String(), Label: label, Kind: kind, Why: why, Next: next, At: t.IssuedAt.UTC()})
+		items = append(items, inboxItem{Order: t.ID.String(), Label: label, Kind: kind, Why: why, Next: next, At: at.UTC()})
 	}
 	if !t.State.Final() {
 		for _, q := range t.Questions {
@@ -91,9 +92,11 @@ func needs(t *ferry.Task) []inboxItem {
 			for _, o := range q.Question.Options {
 				names = append(names, o.Name)
 			}
+			at = q.At
 			add("question", q.Question.Text, "ferry channel answer "+q.ID.Short()+" "+strings.Join(names, "|"))
 		}
 	}
+	at = t.IssuedAt
 	why, waits := t.NeedsPerson()
 	switch {
 	case !waits:

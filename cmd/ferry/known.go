@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
 
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/engines"
@@ -22,7 +25,7 @@ func known(err error) (class, next string) {
 		err         error
 		class, next string
 	}{
-		{channel.ErrNoOrder, classNotFound, ""},
+		{channel.ErrNoOrder, classNotFound, "`ferry channel tasks` lists them; name a label, or at least the first 4 digits of an id in lower case"},
 		{channel.ErrAmbiguous, classAmbiguous, ""},
 		{channel.ErrLabelTaken, classRefused, "choose another --id"},
 		{channel.ErrCycle, classRefused, ""},
@@ -42,5 +45,21 @@ func known(err error) (class, next string) {
 			return k.class, k.next
 		}
 	}
-	return classFailed, ""
+	return classFailed, machineNext(err)
+}
+
+// machineNext is what to do where the machine and not the order is the cause.
+// The index words its own errors, so these are told by their text.
+func machineNext(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(text, "disk is full") ||
+		strings.Contains(text, syscall.ENOSPC.Error()):
+		return "free some space on this disk, then do it again: nothing was half written"
+	case errors.Is(err, syscall.EROFS) || strings.Contains(text, "readonly database"):
+		return "make this directory writable, or set FERRY_STATE_DIR to one that is"
+	case errors.Is(err, fs.ErrPermission):
+		return "give yourself the right to it with chmod or chown; `ferry doctor` looks at the files of ferry"
+	}
+	return ""
 }

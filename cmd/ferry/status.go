@@ -226,7 +226,10 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 			reasons = append(reasons, s)
 		}
 	}
-	add("%s", t.Hold)
+	items := needs(t)
+	if !slices.ContainsFunc(items, func(i inboxItem) bool { return strings.Contains(t.Hold, i.Why) }) {
+		add("%s", t.Hold)
+	}
 	alive := p.workersAlive()
 	for _, w := range alive {
 		for _, r := range w.Running {
@@ -235,7 +238,7 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 			}
 		}
 		for _, h := range w.Holds {
-			if h.Order == t.ID {
+			if h.Order == t.ID && h.Reason != t.Hold {
 				add("%s: %s", w.Agent, h.Reason)
 			}
 		}
@@ -244,7 +247,7 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 		p.lastReasons(t, members, add)
 		p.idleReasons(t, members, alive, add)
 	}
-	for _, item := range needs(t) {
+	for _, item := range items {
 		add("%s: `%s`", item.Why, item.Next)
 	}
 	if t.State == ferry.StateDone || t.State == ferry.StateAccepted && !t.Order.NeedsApproval || t.State == ferry.StateApproved {

@@ -79,6 +79,9 @@ func parseStates(names []string) ([]ferry.State, error) {
 	return out, nil
 }
 
+// maxHold bounds a hold in a table, in bytes; `status --why` gives all of it.
+const maxHold = 160
+
 func (a *app) taskTable(w io.Writer, tasks []taskShape, now time.Time) {
 	if len(tasks) == 0 {
 		fmt.Fprintln(w, "no orders: `ferry channel order --task \"…\"` issues one")
@@ -91,7 +94,7 @@ func (a *app) taskTable(w io.Writer, tasks []taskShape, now time.Time) {
 		if t.Attempt > 0 {
 			try = strconv.FormatInt(t.Attempt, 10)
 		}
-		rows = append(rows, []string{t.Label, t.ID[:8], t.State, who, try, t.Engine, age(now, t.CreatedAt), t.Hold})
+		rows = append(rows, []string{t.Label, t.ID[:8], t.State, who, try, t.Engine, age(now, t.CreatedAt), clip(t.Hold, maxHold)})
 	}
 	a.table(w, []string{"order", "id", "state", "agent", "try", "engine", "age", "waits for"}, rows)
 }
