@@ -102,13 +102,18 @@ func Choose(ctx context.Context, want, state string) (Level, Report, error) {
 		if err := ctx.Err(); err != nil {
 			return "", r, fmt.Errorf("choose a sandbox: %w", context.Cause(ctx))
 		}
-		tried = append(tried, fmt.Sprintf("%s: %s", level, r.Failure()))
+		tried = append(tried, fmt.Sprintf("%s: %s", level, withoutInstalls(r.Failure())))
 	}
 	if len(tried) == 0 {
 		return "", Report{}, fmt.Errorf("sandbox %q: want auto, bwrap, landlock or none", want)
 	}
 	return "", Report{}, fmt.Errorf("no sandbox works here (%s): %s, or add the line sandbox = \"none\" to agent.toml"+
 		" to run without one", strings.Join(tried, "; "), installs)
+}
+
+// withoutInstalls takes the remedy out of one failure of several: it is said once, after all of them.
+func withoutInstalls(failure string) string {
+	return strings.NewReplacer(": "+installs, "", ", or "+installs, "").Replace(failure)
 }
 
 func candidates(want string) []Level {
