@@ -232,17 +232,14 @@ func (r *Repo) Content256(ctx context.Context, base, commit ferry.Commit) (strin
 
 // digest is the SHA-256 of a blob's content, read as a stream.
 func (r *Repo) digest(hash plumbing.Hash) (string, error) {
-	blob, err := read(r, func() (*object.Blob, error) { return object.GetBlob(r.store, hash) })
-	if err != nil {
-		return "", err
-	}
-	f, err := blob.Reader()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return hex.EncodeToString(sum.Sum(nil)), errors.Join(err, f.Close())
+	return read(r, func() (string, error) {
+		sum := sha256.New()
+		err := r.stream(hash, func(_ int64, f io.Reader) error {
+			_, err := io.Copy(sum, f)
+			return err
+		})
+		return hex.EncodeToString(sum.Sum(nil)), err
+	})
 }
 
 // Patch returns the difference between two commits as a unified patch, with attributes and renames ignored. It holds at

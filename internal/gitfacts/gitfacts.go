@@ -66,9 +66,9 @@ func Open(dir string) (*Repo, error) {
 // Close releases the open pack files.
 func (r *Repo) Close() error { return r.store.Close() }
 
-// packTries is how often the packs are looked for again: once for a new one, and once more for the case that they are
-// joined at that moment.
-const packTries = 2
+// packTries is how often the packs are looked for again: once for a new one, and more often for the case
+// that they are joined at that moment.
+const packTries = 5
 
 // read calls get, and again after looking for packs when get misses an object or the pack that held it.
 func read[T any](r *Repo, get func() (T, error)) (T, error) {
@@ -139,23 +139,32 @@ func (r *Repo) Blob(id ferry.Commit, max int64) ([]byte, error) {
 
 // blob returns the content of a blob of at most max bytes.
 func (r *Repo) blob(hash plumbing.Hash, max int64) ([]byte, error) {
-	blob, err := read(r, func() (*object.Blob, error) { return object.GetBlob(r.store, hash) })
+	return read(r, func() ([]byte, error) {
+		var data []byte
+		err := r.stream(hash, func(size int64, f io.Reader) (err error) {
+			if size > max {
+				return fmt.Errorf("%w: %d bytes are more than %d", ErrTooLarge, size, max)
+			}
+			data, err = io.ReadAll(io.LimitReader(f, max+1))
+			if err == nil && int64(len(data)) > max {
+				err = ErrTooLarge
+			}
+			return err
+		})
+		return data, err
+	})
+}
+
+// stream gives the content of a blob to use. The pack that holds it may go away at any moment until then, so it belongs
+// into one read as a whole.
+func (r *Repo) stream(hash plumbing.Hash, use func(size int64, f io.Reader) error) error {
+	blob, err := object.GetBlob(r.store, hash)
 	if err != nil {
-		return nil, err
-	}
-	if blob.Size > max {
-		return nil, fmt.Errorf("%w: %d bytes are more than %d", ErrTooLarge, blob.Size, max)
+		return err
 	}
 	f, err := blob.Reader()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > max {
-		return nil, ErrTooLarge
-	}
-	return data, nil
+	return errors.Join(use(blob.Size, f), f.Close())
 }
