@@ -35,6 +35,7 @@ type attempt struct {
 	start   ferry.RecordID
 	n       int64
 	since   time.Time
+	engine  ferry.EngineName
 	cancel  context.CancelFunc
 	control chan engines.Control
 
@@ -125,7 +126,7 @@ func (a *attempt) status() RunningStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return RunningStatus{
-		Order: a.task.ID, Label: a.task.Order.Label, Run: a.run, Attempt: a.n, Engine: "", Phase: a.phase,
+		Order: a.task.ID, Label: a.task.Order.Label, Run: a.run, Attempt: a.n, Engine: string(a.engine), Phase: a.phase,
 		Since: a.since, Log: a.log, Frozen: a.frozen,
 	}
 }
