@@ -34,10 +34,10 @@ type attempt struct {
 	task    ferry.Task
 	start   ferry.RecordID
 	n       int64
-	since   time.Time
 	engine  ferry.EngineName
 	cancel  context.CancelFunc
 	control chan engines.Control
+	poke    chan<- struct{} // tells the worker that the attempt has come a step further
 
 	// Owned by the worker's goroutine.
 	frozen bool
@@ -47,6 +47,7 @@ type attempt struct {
 	mu      sync.Mutex
 	run     ferry.RunID
 	phase   string
+	since   time.Time // of the present run
 	log     string
 	pending []ferry.Steer      // told to us, not yet to a run
 	stopRun context.CancelFunc // ends the present run alone
@@ -100,10 +101,11 @@ func (a *attempt) steer(notes []ferry.Steer) {
 
 // enter begins a run of the attempt: it takes the notes that are waiting, and
 // says how to end the run.
-func (a *attempt) enter(run ferry.RunID, dir string, stop context.CancelFunc) []ferry.Steer {
+func (a *attempt) enter(j *Journal, dir string, stop context.CancelFunc) []ferry.Steer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.run, a.log, a.phase, a.stopRun = run, filepath.Join(dir, LogFile), "starting", stop
+	a.run, a.log, a.phase, a.stopRun, a.since = j.Run, filepath.Join(dir, LogFile), "starting", stop, j.Started
+	a.tell()
 	notes := a.pending
 	a.pending = nil
 	return notes
@@ -120,6 +122,15 @@ func (a *attempt) at(phase string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.phase = phase
+	a.tell()
+}
+
+// tell lets the worker write a new status; one that is on its way is enough.
+func (a *attempt) tell() {
+	select {
+	case a.poke <- struct{}{}:
+	default:
+	}
 }
 
 func (a *attempt) status() RunningStatus {

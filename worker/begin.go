@@ -65,7 +65,7 @@ func (w *Worker) unproven(t *ferry.Task, start ferry.RecordID, attempt int64) *J
 func (w *Worker) launch(ctx context.Context, task ferry.Task, start ferry.RecordID, resumed *Journal) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a := &attempt{
-		task: task, start: start, n: task.Next.Attempt, since: time.Now(), engine: w.cfg.Engine.Name, cancel: cancel,
+		task: task, start: start, n: task.Next.Attempt, engine: w.cfg.Engine.Name, cancel: cancel, poke: w.poke,
 		control: make(chan engines.Control, 4), told: map[ferry.RecordID]bool{}, pending: task.Steers,
 	}
 	if resumed != nil {

@@ -39,7 +39,7 @@ func (w *Worker) work(ctx context.Context, a *attempt) *closing {
 func (w *Worker) goOn(ctx context.Context, a *attempt, j *Journal) *closing {
 	dir := filepath.Join(w.cfg.Runs, string(j.Run))
 	c := &closing{order: j.Order, label: j.Label, start: j.Start, last: j, dirs: []string{dir}, worked: true}
-	a.enter(j.Run, dir, a.cancel)
+	a.enter(j, dir, a.cancel)
 	if j.Phase == PhaseEnded {
 		if err := w.keep(ctx, a, j, dir); err != nil {
 			return w.giveBack(c, j, err)
@@ -65,7 +65,7 @@ func (w *Worker) newJournal(a *attempt, n int64, from ferry.Commit) *Journal {
 func (w *Worker) one(ctx context.Context, a *attempt, c *closing, j *Journal, notes *[]string) (again bool, err error) {
 	runCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, s := range a.enter(j.Run, filepath.Join(w.cfg.Runs, string(j.Run)), stop) {
+	for _, s := range a.enter(j, filepath.Join(w.cfg.Runs, string(j.Run)), stop) {
 		j.Steers = append(j.Steers, s.ID)
 		*notes = append(*notes, s.Note)
 	}

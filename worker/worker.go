@@ -57,6 +57,9 @@ type Worker struct {
 	// Owned by the goroutine of Run or Pass.
 	running map[ferry.RecordID]*attempt // by start
 	events  chan event
+	poke    chan struct{} // an attempt has come a step further: the status is out of date
+	steps   []Step        // of the last pass, for the status
+	why     string        // nothing new may begin, of the last pass
 	health  health
 	seen    map[ferry.RecordID]firstSeen
 	unsaid  []*closing               // closed attempts whose records could not be written yet
@@ -89,7 +92,7 @@ func New(cfg Config) (*Worker, error) {
 	cfg.MaxParallel = max(cfg.MaxParallel, 1)
 	w := &Worker{
 		cfg: cfg, log: cfg.Log.With("agent", string(cfg.Agent)), running: map[ferry.RecordID]*attempt{},
-		events: make(chan event), seen: map[ferry.RecordID]firstSeen{},
+		events: make(chan event), poke: make(chan struct{}, 1), seen: map[ferry.RecordID]firstSeen{},
 	}
 	h, err := readHealth(cfg.Health, cfg.Engine)
 	if err != nil {
@@ -110,10 +113,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(w.poll(wake != nil))
 	defer tick.Stop()
-	for {
-		if err := w.Pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			w.log.Error("pass", "err", err)
+	for pass := true; ; {
+		if pass {
+			if err := w.Pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				w.log.Error("pass", "err", err)
+			}
 		}
+		pass = true
 		select {
 		case <-ctx.Done():
 			return w.stop(ctx)
@@ -122,6 +128,9 @@ func (w *Worker) Run(ctx context.Context) error {
 				wake = nil
 			}
 		case <-tick.C:
+		case <-w.poke:
+			w.report(w.steps, w.why, time.Now())
+			pass = false
 		case e := <-w.events:
 			w.take(context.WithoutCancel(ctx), e, time.Now())
 		}
@@ -181,6 +190,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 			w.log.Error("step", "do", string(s.Do), "task", string(s.Label), "err", err)
 		}
 	}
+	w.steps, w.why = steps, stopped
 	w.report(steps, stopped, now)
 	return nil
 }

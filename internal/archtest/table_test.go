@@ -140,7 +140,6 @@ var clocks = map[string]string{
 	"engines/run.go":                   "the clocks of a running engine",
 	"channel/scan.go":                  "whether a file has settled is a question of this moment",
 	"worker/worker.go":                 "Run reads the clock for Pass",
-	"worker/begin.go":                  "the start of a run on this machine",
 	"worker/work.go":                   "the phases of a run on this machine",
 	"cmd/ferry/app.go":                 "the commands' clock",
 }
