@@ -144,7 +144,10 @@ func (p *planner) steer(t *ferry.Task, start ferry.RecordID, r Running) {
 	s := Step{Order: t.ID, Label: t.Order.Label, Start: start}
 	switch {
 	case t.State == ferry.StateKilled || t.State == ferry.StateCancelled || t.State == ferry.StateFailed:
-		s.Do, s.Why, s.Reason = DoCancel, ferry.StopKilled, string(t.State)+": "+t.Hold
+		s.Do, s.Why, s.Reason = DoCancel, ferry.StopKilled, "the order is "+string(t.State)
+		if t.Hold != "" {
+			s.Reason += ": " + t.Hold
+		}
 	case t.Live != start:
 		s.Do, s.Why, s.Reason = DoCancel, ferry.StopFenced, "another attempt holds the order"
 	case t.Paused && !r.Frozen:
