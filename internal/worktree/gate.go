@@ -288,8 +288,11 @@ func (g *Gate) Import(ctx context.Context, commit ferry.Commit) error {
 	for _, fault := range tolerated {
 		c.set = append(c.set, "fetch.fsck."+fault+"=ignore")
 	}
-	_, err := g.git.run(ctx, c, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc",
-		"--end-of-options", g.common, string(commit)+":"+baseRef(commit))
+	err := unlocked(ctx, g.dir, baseRef(commit), func() error {
+		_, err := g.git.run(ctx, c, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc",
+			"--end-of-options", g.common, string(commit)+":"+baseRef(commit))
+		return err
+	})
 	if err != nil && !g.pinned(ctx, commit) {
 		return fmt.Errorf("import %s from %s: %w", commit, g.common, err)
 	}

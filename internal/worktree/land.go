@@ -145,8 +145,11 @@ func (g *Gate) lend(ctx context.Context, commit ferry.Commit) error {
 func (g *Gate) moveBranch(ctx context.Context, spec LandSpec) error {
 	in := fmt.Sprintf("start\ncreate %s %s\nupdate refs/heads/%s %s %s\nprepare\ncommit\n",
 		landedRef(spec.Order), spec.New, spec.Branch, spec.New, spec.Old)
-	c := call{dir: g.common, in: strings.NewReader(in), env: []string{"GIT_COMMITTER_NAME=ferry", "GIT_COMMITTER_EMAIL=" + agentEmail}}
-	_, err := g.git.run(ctx, c, "update-ref", "-m", "ferry: land order "+spec.Order.Short(), "--stdin")
+	err := unlocked(ctx, g.common, landedRef(spec.Order), func() error {
+		c := call{dir: g.common, in: strings.NewReader(in), env: []string{"GIT_COMMITTER_NAME=ferry", "GIT_COMMITTER_EMAIL=" + agentEmail}}
+		_, err := g.git.run(ctx, c, "update-ref", "-m", "ferry: land order "+spec.Order.Short(), "--stdin")
+		return err
+	})
 	if err == nil {
 		return nil
 	}
@@ -202,8 +205,12 @@ func (g *Gate) branch(ctx context.Context, branch string, commit ferry.Commit) e
 		}
 		line = fmt.Sprintf("update %s %s %s\n", ref, commit, at)
 	}
-	c := call{dir: g.common, in: strings.NewReader(line), env: []string{"GIT_COMMITTER_NAME=ferry", "GIT_COMMITTER_EMAIL=" + agentEmail}}
-	if _, err := g.git.run(ctx, c, "update-ref", "-m", "ferry: copy of an attempt", "--stdin"); err != nil {
+	err = unlocked(ctx, g.common, ref, func() error {
+		c := call{dir: g.common, in: strings.NewReader(line), env: []string{"GIT_COMMITTER_NAME=ferry", "GIT_COMMITTER_EMAIL=" + agentEmail}}
+		_, err := g.git.run(ctx, c, "update-ref", "-m", "ferry: copy of an attempt", "--stdin")
+		return err
+	})
+	if err != nil {
 		if now, _, resolveErr := g.git.resolve(ctx, g.common, ref); resolveErr == nil && now == commit {
 			return nil // another process was quicker with the same
 		}

@@ -208,8 +208,11 @@ func (s *shot) admit(ctx context.Context, made made) error {
 
 // keep creates a ref of the gate, or finds it at the same commit.
 func (g *Gate) keep(ctx context.Context, ref string, commit ferry.Commit) error {
-	in := strings.NewReader("create " + ref + " " + string(commit) + "\n")
-	_, err := g.git.run(ctx, call{dir: g.dir, in: in}, "update-ref", "--stdin")
+	err := unlocked(ctx, g.dir, ref, func() error {
+		in := strings.NewReader("create " + ref + " " + string(commit) + "\n")
+		_, err := g.git.run(ctx, call{dir: g.dir, in: in}, "update-ref", "--stdin")
+		return err
+	})
 	if err == nil {
 		return nil
 	}
