@@ -30,6 +30,8 @@ func TestFaults(t *testing.T) {
 			eachCLI(t, func(t *testing.T, cli string) {
 				p := newPerson(t, cli, script(tt.step))
 				p.enable()
+		p.set("prepare", `"true"`) // no check needs a warm cache here
+				p.set("prepare", `"true"`) // no check runs here
 				tt.set(p)
 				p.order("--max-attempts", "1")
 				p.work()
@@ -68,6 +70,7 @@ func TestRefusedEdit(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		p := newPerson(t, cli, script(mend, sayDone))
 		p.enable()
+		p.set("prepare", `"true"`) // no check needs a warm cache here
 		p.set("bypass", "false")
 		if cli == "pi" {
 			p.prepare()
@@ -90,6 +93,7 @@ func TestSaysDoneButDidNothing(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		p := newPerson(t, cli, script(sayDone))
 		p.enable()
+		p.set("prepare", `"true"`) // no check needs a warm cache here
 		p.order()
 		p.work()
 		p.refuted()
