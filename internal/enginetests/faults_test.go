@@ -30,7 +30,6 @@ func TestFaults(t *testing.T) {
 			eachCLI(t, func(t *testing.T, cli string) {
 				p := newPerson(t, cli, script(tt.step))
 				p.enable()
-		p.set("prepare", `"true"`) // no check needs a warm cache here
 				p.set("prepare", `"true"`) // no check runs here
 				tt.set(p)
 				p.order("--max-attempts", "1")
