@@ -55,16 +55,28 @@ func killGroup(leader int) {
 	_ = unix.Kill(-leader, unix.SIGKILL) // fails only where the group is empty
 }
 
-// endTree kills every process of t and looks again until none is left. It returns how many it killed.
+// unsureLooks bounds how often a look that found nothing is repeated because processes came up while it went on.
+const unsureLooks = 20
+
+// endTree kills every process of t and looks again until none is left. It returns how many it killed. A table of
+// processes is not read in one instant: a chain of children that each outlive their parent can be missed in passing.
+// So a look that found nothing counts when no process came up during it, or when it has been repeated often enough.
 func endTree(t tree, limit time.Duration) (int, error) {
 	deadline := time.Now().Add(limit)
 	killed := map[identity]bool{}
+	unsure := 0
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		t.group.kill()
+		before := newestPid()
 		live := stopAll(t)
 		if len(live) == 0 {
-			return len(killed), nil
+			if unsure++; unsure >= unsureLooks || before != "" && before == newestPid() {
+				return len(killed), nil
+			}
+			time.Sleep(time.Millisecond)
+			continue
 		}
+		unsure = 0
 		for _, e := range live {
 			if err := e.signal(unix.SIGKILL); err != nil {
 				return len(killed), fmt.Errorf("kill pid %d: %w", e.pid, err)
@@ -76,6 +88,16 @@ func endTree(t tree, limit time.Duration) (int, error) {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// newestPid names the process or thread that was made last, "" where the system does not tell.
+func newestPid() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	f := strings.Fields(string(b))
+	if err != nil || len(f) < 5 {
+		return ""
+	}
+	return f[4]
 }
 
 // stopAll stops every process of t where it is and returns them all. It looks again until a look finds no new one: a
@@ -227,19 +249,40 @@ func parseStat(pid int, b []byte) (entry, bool) {
 }
 
 // marked reports whether the environment of pid carries the mark. Of a process that may not be read it says no: it
-// belongs to somebody else.
+// belongs to somebody else. While a process executes another program there is a moment in which it has no environment,
+// so an empty one is read again.
 func marked(pid int, mark string) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
 	want := []byte(MarkVariable + "=" + mark)
-	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if bytes.Equal(v, want) {
-			return true
+	for range 20 {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			return false
 		}
+		for v := range bytes.SplitSeq(b, []byte{0}) {
+			if bytes.Equal(v, want) {
+				return true
+			}
+		}
+		if len(b) > 0 || environless(pid) {
+			return false
+		}
+		time.Sleep(100 * time.Microsecond)
 	}
 	return false
+}
+
+// environless reports whether pid has no environment for good: it has ended, or is a thread of the kernel, or was
+// started with an empty one.
+func environless(pid int) bool {
+	const kernelThread = 0x00200000 // PF_KTHREAD of linux/sched.h
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if err != nil || len(f) < 49 {
+		return true
+	}
+	flags, err := strconv.ParseUint(f[6], 10, 64)
+	begin, end := f[47], f[48] // 0 while the next program is being set up
+	return err != nil || flags&kernelThread != 0 || f[0] == "Z" || f[0] == "X" || begin == end && begin != "0"
 }
 
 // signal sends s to exactly this process; one that has ended is no error.
