@@ -5,43 +5,50 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// limitTree sets the rlimits of a tree that has just begun: on the leader, and on what it may have forked since. A
-// process that is born later inherits them, so a look that finds nobody new has reached everybody.
+// gate is run in place of a program that gets rlimits: it waits to be limited and becomes the program then, so that
+// nothing of it ever runs without them.
+const gate = `kill -STOP $$; exec "$@"`
+
+// gated gives the program and the arguments that begin behind the gate, where there is something to wait for.
+func gated(path string, argv []string, limits Limits) (string, []string) {
+	if limits == (Limits{}) {
+		return path, argv
+	}
+	return "/bin/sh", append([]string{"sh", "-c", gate, "sh", path}, argv[1:]...)
+}
+
+// limitTree sets the rlimits of a tree whose leader waits at the gate, and opens that.
 func limitTree(t tree, limits Limits, g *group) error {
-	caps := rlimits(limits, g)
-	if len(caps) == 0 {
+	if limits == (Limits{}) {
 		return nil
 	}
-	if err := limitProcess(t.leader, caps); err != nil {
+	awaitStop(t.leader)
+	if err := limitProcess(t.leader, rlimits(limits, g)); err != nil {
 		return fmt.Errorf("limit pid %d: %w", t.leader, err)
 	}
-	done := map[int]bool{t.leader: true}
-	for queue := []int{t.leader}; len(queue) > 0; queue = queue[1:] {
-		for _, pid := range children(queue[0]) {
-			if done[pid] {
-				continue
-			}
-			done[pid] = true
-			queue = append(queue, pid)
-			// A child may have ended, or changed its user: the leader is what must be limited.
-			_ = limitProcess(pid, caps)
-		}
+	if err := unix.Kill(t.leader, unix.SIGCONT); err != nil {
+		return fmt.Errorf("let pid %d begin: %w", t.leader, err)
 	}
 	return nil
 }
 
+// awaitStop returns when the child pid stands still or has ended, and leaves that to be collected.
+func awaitStop(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return // ECHILD: it is collected already; what follows finds out
+		}
+	}
+}
+
 // rlimits translates what no cgroup caps.
 func rlimits(limits Limits, g *group) map[int]uint64 {
-	caps := map[int]uint64{}
-	if limits == (Limits{}) {
-		return caps
-	}
-	caps[unix.RLIMIT_CORE] = 0
+	caps := map[int]uint64{unix.RLIMIT_CORE: 0}
 	if limits.FileBytes > 0 {
 		caps[unix.RLIMIT_FSIZE] = uint64(limits.FileBytes)
 	}
@@ -72,22 +79,6 @@ func limitProcess(pid int, caps map[int]uint64) error {
 		}
 	}
 	return nil
-}
-
-// children returns the direct children of pid.
-func children(pid int) []int {
-	task := "/proc/" + strconv.Itoa(pid) + "/task"
-	threads, _ := os.ReadDir(task)
-	var pids []int
-	for _, thread := range threads {
-		b, _ := os.ReadFile(task + "/" + thread.Name() + "/children")
-		for f := range strings.FieldsSeq(string(b)) {
-			if child, err := strconv.Atoi(f); err == nil {
-				pids = append(pids, child)
-			}
-		}
-	}
-	return pids
 }
 
 // tasksOf counts the processes and threads of a user: the kernel counts RLIMIT_NPROC over all of them.

@@ -208,8 +208,9 @@ func (p *Proc) command(path string, attr *syscall.SysProcAttr) *exec.Cmd {
 	if p.spec.Mark != "" {
 		env = append(env, MarkVariable+"="+p.spec.Mark)
 	}
+	path, argv := gated(path, p.spec.Argv, p.spec.Limits)
 	return &exec.Cmd{
-		Path: path, Args: p.spec.Argv, Env: env, Dir: p.spec.Dir, ExtraFiles: p.spec.ExtraFiles,
+		Path: path, Args: argv, Env: env, Dir: p.spec.Dir, ExtraFiles: p.spec.ExtraFiles,
 		Stdin: p.streams.stdin, Stdout: p.streams.stdout, Stderr: p.streams.stderr, SysProcAttr: attr,
 	}
 }

@@ -71,6 +71,9 @@ func freezeTree(t tree) error { return unix.Kill(-t.leader, unix.SIGSTOP) }
 
 func thawTree(t tree) error { return unix.Kill(-t.leader, unix.SIGCONT) }
 
+// gated gives the program as it is: there are no limits to wait for.
+func gated(path string, argv []string, _ Limits) (string, []string) { return path, argv }
+
 // limitTree does nothing: no running process can be limited from outside here.
 func limitTree(tree, Limits, *group) error { return nil }
 
