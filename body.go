@@ -8,6 +8,32 @@ func New(t Type) Body {
 		return &Root{}
 	case TypeAdmit:
 		return &Admit{}
+	case TypeRevoke:
+		return &Revoke{}
+	case TypeReadmit:
+		return &Readmit{}
+	case TypeDelegate:
+		return &Delegate{}
+	case TypeInvite:
+		return &Invite{}
+	case TypePolicy:
+		return &Policy{}
+	case TypeCheckpoint:
+		return &Checkpoint{}
+	case TypeInventory:
+		return &Inventory{}
+	case TypeSeal:
+		return &Seal{}
+	case TypeRedact:
+		return &Redact{}
+	case TypeForkProof:
+		return &ForkProof{}
+	case TypeAnomaly:
+		return &Anomaly{}
+	case TypeRetire:
+		return &Retire{}
+	case TypeReassign:
+		return &Reassign{}
 	case TypeOrder:
 		return &Order{}
 	case TypeClaim:
@@ -135,3 +161,87 @@ func (*Note) Type() Type { return TypeNote }
 
 // Subject gives the order.
 func (b *Note) Subject() RecordID { return b.Order }
+
+// Type gives TypeRevoke.
+func (*Revoke) Type() Type { return TypeRevoke }
+
+// Subject gives the zero id: it is about the channel.
+func (*Revoke) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeReadmit.
+func (*Readmit) Type() Type { return TypeReadmit }
+
+// Subject gives the zero id: it is about the channel.
+func (*Readmit) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeDelegate.
+func (*Delegate) Type() Type { return TypeDelegate }
+
+// Subject gives the zero id: it is about the channel.
+func (*Delegate) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeInvite.
+func (*Invite) Type() Type { return TypeInvite }
+
+// Subject gives the zero id: it is about the channel.
+func (*Invite) Subject() RecordID { return RecordID{} }
+
+// Type gives TypePolicy.
+func (*Policy) Type() Type { return TypePolicy }
+
+// Subject gives the zero id: it is about the channel.
+func (*Policy) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeCheckpoint.
+func (*Checkpoint) Type() Type { return TypeCheckpoint }
+
+// Subject gives the zero id: it is about the channel.
+func (*Checkpoint) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeInventory.
+func (*Inventory) Type() Type { return TypeInventory }
+
+// Subject gives the zero id: it is about the channel.
+func (*Inventory) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeSeal.
+func (*Seal) Type() Type { return TypeSeal }
+
+// Subject gives the zero id: it is about the channel.
+func (*Seal) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeRedact.
+func (*Redact) Type() Type { return TypeRedact }
+
+// Subject gives the zero id: it is about the channel.
+func (*Redact) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeForkProof.
+func (*ForkProof) Type() Type { return TypeForkProof }
+
+// Subject gives the zero id: it is about the channel.
+func (*ForkProof) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeAnomaly.
+func (*Anomaly) Type() Type { return TypeAnomaly }
+
+// Subject gives the zero id: it is about the channel.
+func (*Anomaly) Subject() RecordID { return RecordID{} }
+
+// Type gives TypeRetire.
+func (*Retire) Type() Type { return TypeRetire }
+
+// Subject gives the order.
+func (b *Retire) Subject() RecordID { return b.Order }
+
+// Type gives TypeReassign.
+func (*Reassign) Type() Type { return TypeReassign }
+
+// Subject gives the order.
+func (b *Reassign) Subject() RecordID { return b.Order }
+
+// Type gives the type of the record that is not understood.
+func (b *Opaque) Type() Type { return b.Is }
+
+// Subject gives the order, where one can be read.
+func (b *Opaque) Subject() RecordID { return b.Order }

@@ -7,22 +7,35 @@ type Type string
 
 // The types of format v1. An unknown type is stored and has no effect.
 const (
-	TypeRoot      Type = "root"
-	TypeAdmit     Type = "admit"
-	TypeOrder     Type = "order"
-	TypeClaim     Type = "claim"
-	TypeStart     Type = "start"
-	TypeRun       Type = "run"
-	TypeStop      Type = "stop"
-	TypeResult    Type = "result"
-	TypeVerdict   Type = "verdict"
-	TypeApprove   Type = "approve"
-	TypeLanded    Type = "landed"
-	TypeCancel    Type = "cancel"
-	TypeInterrupt Type = "interrupt"
-	TypeQuestion  Type = "question"
-	TypeAnswer    Type = "answer"
-	TypeNote      Type = "note"
+	TypeRoot       Type = "root"
+	TypeAdmit      Type = "admit"
+	TypeRevoke     Type = "revoke"
+	TypeReadmit    Type = "readmit"
+	TypeDelegate   Type = "delegate"
+	TypeInvite     Type = "invite"
+	TypePolicy     Type = "policy"
+	TypeCheckpoint Type = "checkpoint"
+	TypeInventory  Type = "inventory"
+	TypeSeal       Type = "seal"
+	TypeRedact     Type = "redact"
+	TypeForkProof  Type = "fork-proof"
+	TypeAnomaly    Type = "anomaly"
+	TypeOrder      Type = "order"
+	TypeClaim      Type = "claim"
+	TypeStart      Type = "start"
+	TypeRun        Type = "run"
+	TypeStop       Type = "stop"
+	TypeRetire     Type = "retire"
+	TypeReassign   Type = "reassign"
+	TypeResult     Type = "result"
+	TypeVerdict    Type = "verdict"
+	TypeApprove    Type = "approve"
+	TypeLanded     Type = "landed"
+	TypeCancel     Type = "cancel"
+	TypeInterrupt  Type = "interrupt"
+	TypeQuestion   Type = "question"
+	TypeAnswer     Type = "answer"
+	TypeNote       Type = "note"
 )
 
 // Body is the decoded body of a record. Subject gives the order it is about,
@@ -40,8 +53,22 @@ type Record struct {
 	Epoch  uint32
 	Seq    uint64
 	Time   time.Time // the writer's clock: for display, never for a decision of another machine
+	Saw    []Head    // heads of other writers' chains that the writer had when it wrote
 	Level  Level     // the authority under which it counts
 	Body   Body
+}
+
+// Head names a record by its place in its writer's chain, and by the first half of its id.
+type Head struct {
+	Writer WriterID `json:"writer"`
+	Epoch  uint32   `json:"epoch"`
+	Seq    uint64   `json:"seq"`
+	ID32   string   `json:"id32"` // the first 32 hex digits of the record's id
+}
+
+// Names reports whether the head is that of a record.
+func (h Head) Names(r Record) bool {
+	return h.Writer == r.Writer && h.Epoch == r.Epoch && h.Seq == r.Seq && h.ID32 == r.ID.String()[:32]
 }
 
 // Level says by which authority a record counts: the smaller, the stronger.
@@ -53,47 +80,6 @@ const (
 	LevelDelegate
 	LevelGrant
 )
-
-// Grant is what a writer may do in a channel.
-type Grant string
-
-// The grants that an admit record can carry. The master has them all but
-// GrantWork: whoever gives orders does not also run engines under that key.
-const (
-	GrantOrder    Grant = "order"
-	GrantWork     Grant = "work"
-	GrantReview   Grant = "review"
-	GrantLand     Grant = "land"
-	GrantDispatch Grant = "dispatch" // cancel and interrupt orders of others
-	GrantAnswer   Grant = "answer"
-)
-
-// Root is the genesis of a channel: its record id is the channel's id. It
-// names the master's key and the recovery key. Keys are hex.
-type Root struct {
-	Generation int64    `json:"generation"`
-	Version    int64    `json:"version"`
-	Project    string   `json:"project"`
-	Master     Member   `json:"master"`
-	Recovery   []string `json:"recovery"`
-	Threshold  int64    `json:"threshold"`
-}
-
-// Member is one writer as the roster knows it.
-type Member struct {
-	Writer  WriterID  `json:"writer"`
-	Key     string    `json:"key"` // hex of the ed25519 public key
-	Name    AgentName `json:"name"`
-	Machine string    `json:"machine"`
-	Email   string    `json:"email,omitempty"`
-	Grants  []Grant   `json:"grants,omitempty"`
-}
-
-// Admit lets a writer in: from here its records are read.
-type Admit struct {
-	Member Member `json:"member"`
-	Epoch  int64  `json:"epoch"`
-}
 
 // Claim says: I intend to run this attempt of the order.
 type Claim struct {
@@ -174,6 +160,24 @@ type Stop struct {
 	Reason StopReason `json:"reason"`
 	Note   string     `json:"note,omitempty"`
 	Commit Commit     `json:"commit,omitempty"`
+}
+
+// Retire ends a start, or a claim that was never started, of a writer that is gone. It is the word of the order's issuer,
+// the master or a dispatcher about somebody else's attempt; the writer's own word is a Stop.
+type Retire struct {
+	Order  RecordID `json:"order"`
+	Start  RecordID `json:"start"`
+	Claim  RecordID `json:"claim"`
+	Reason string   `json:"reason,omitempty"`
+}
+
+// Reassign gives an order to another agent, or with an empty name to any. Ends holds the live starts and claims that it
+// ends.
+type Reassign struct {
+	Order  RecordID   `json:"order"`
+	To     AgentName  `json:"to"`
+	Ends   []RecordID `json:"ends,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 }
 
 // Verdict is what a reviewer says of exactly one result. A rejection may name

@@ -23,6 +23,7 @@ type Result struct {
 	Usage      Usage    `json:"usage"`
 	Answer     string   `json:"answer,omitempty"` // the engine's own words: a comment
 	Summary    string   `json:"summary,omitempty"`
+	Features   []string `json:"features,omitempty"` // of the ferry that made it
 }
 
 // Bounds of a result; what exceeds them is cut and counted.

@@ -142,7 +142,7 @@ func TestWithoutEffect(t *testing.T) {
 	id := s.issue(t, order("first"))
 	p := s.penOf(t, "agent")
 	bodies := []struct{ typ, body, why string }{
-		{"checkpoint", `{"order":"` + id.String() + `"}`, "does not know the type"},
+		{"weather", `{"order":"` + id.String() + `"}`, "does not know the type"},
 		{"cancel", `{"order":"` + id.String() + `"}`, "grant dispatch"},
 		{"claim", `{"order":"` + id.String() + `","attempt":1,"attempt":2}`, "twice"},
 		{"claim", `not json`, "json"},

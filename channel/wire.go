@@ -46,7 +46,8 @@ func encodeBody(b ferry.Body) ([]byte, error) {
 // unknownFields refuses a field that this version does not know where it could change what others may do.
 func unknownFields(t ferry.Type) sign.UnknownFields {
 	switch t {
-	case ferry.TypeRoot, ferry.TypeAdmit, ferry.TypeVerdict, ferry.TypeApprove:
+	case ferry.TypeRoot, ferry.TypeAdmit, ferry.TypeRevoke, ferry.TypeReadmit, ferry.TypeDelegate, ferry.TypeInvite,
+		ferry.TypePolicy, ferry.TypeRedact, ferry.TypeVerdict, ferry.TypeApprove:
 		return sign.Refuse
 	}
 	return sign.Ignore
@@ -64,7 +65,8 @@ func checkBody(b ferry.Body) error {
 		if err := b.Check(); err != nil {
 			return err
 		}
-	case *ferry.Note:
+	case *ferry.Note, *ferry.Revoke, *ferry.Readmit, *ferry.Delegate, *ferry.Invite, *ferry.Policy, *ferry.Checkpoint,
+		*ferry.Inventory, *ferry.Seal, *ferry.Redact, *ferry.ForkProof, *ferry.Anomaly:
 	default:
 		if b.Subject().IsZero() {
 			return errors.New("it names no order")
