@@ -28,6 +28,17 @@
 // line feed after its body line, under [TypeRecordHeader]. The id of a record is the SHA-256 of the same bytes, so a further
 // signature does not make it another record. With "blob" the body lies in a file of its own and the record file ends
 // after the empty line.
+//
+// A [Note] is a smaller file that is part of no chain, of at most 8 KiB:
+//
+//	ferry-note 1
+//	type <1-32 of a-z 0-9 . ->
+//	body <length>
+//	sig <16 hex: key id> <base64 of 64 bytes>           one to eight of these, each with another key id
+//
+//	<body>
+//
+// What is signed there is the same encoding of the body, under application/vnd.ferry. and the type.
 package sign
 
 import "errors"
