@@ -48,6 +48,7 @@ func Fold(h History, v View) Task {
 	f := fold{h: h, v: v, forgiven: map[RecordID]bool{}}
 	f.t = Task{ID: h.ID, Order: h.Order, Issuer: h.Issuer, IssuedAt: h.IssuedAt}
 	f.sort()
+	f.addressee()
 	f.lift()
 	f.attempts()
 	f.results()
@@ -66,12 +67,14 @@ type fold struct {
 
 	claims, starts, runs, stops, handed, verdicts, approves []Record
 	landed, cancels, interrupts, questions, answers         []Record
+	retires, reassigns                                      []Record
 
 	forgiven map[RecordID]bool // what a retry lifted
 	kill     bool
 	cancel   bool
-	reason   string   // of the kill, the cancel or the rejection
-	denied   []Record // rejections in force
+	reason   string              // of the kill, the cancel or the rejection
+	denied   []Record            // rejections in force
+	retired  map[RecordID]Record // starts and claims that somebody else ended, by the record that did
 }
 
 func (f *fold) sort() {
@@ -79,16 +82,61 @@ func (f *fold) sort() {
 		TypeClaim: &f.claims, TypeStart: &f.starts, TypeRun: &f.runs, TypeStop: &f.stops, TypeResult: &f.handed,
 		TypeVerdict: &f.verdicts, TypeApprove: &f.approves, TypeLanded: &f.landed, TypeCancel: &f.cancels,
 		TypeInterrupt: &f.interrupts, TypeQuestion: &f.questions, TypeAnswer: &f.answers,
+		TypeRetire: &f.retires, TypeReassign: &f.reassigns,
 	}
 	seen := map[RecordID]bool{}
 	for _, r := range f.h.Records {
-		if to := into[r.Body.Type()]; to != nil && !seen[r.ID] {
-			seen[r.ID] = true
+		if seen[r.ID] {
+			continue
+		}
+		seen[r.ID] = true
+		if o, ok := r.Body.(*Opaque); ok {
+			f.t.opaque(o)
+		} else if to := into[r.Body.Type()]; to != nil {
 			*to = append(*to, r)
 		}
 	}
+	slices.Sort(f.t.Opaque)
+	f.t.Opaque = slices.Compact(f.t.Opaque)
 	for _, list := range into {
 		slices.SortFunc(*list, func(a, b Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	}
+}
+
+// opaque notes what of the order only a newer ferry can read.
+func (t *Task) opaque(o *Opaque) {
+	if len(o.Need) == 0 {
+		t.Opaque = append(t.Opaque, string(o.Is))
+	}
+	for _, feature := range o.Need {
+		t.Opaque = append(t.Opaque, string(o.Is)+" with "+feature)
+	}
+}
+
+// addressee finds who may take the order, and what others have ended. The strongest reassignment says for whom the order is;
+// what any of them has ended stays ended, or a later one would bring it to life again.
+func (f *fold) addressee() {
+	f.t.To = f.h.Order.To
+	f.retired = map[RecordID]Record{}
+	end := func(id RecordID, r Record) {
+		if old, ok := f.retired[id]; !id.IsZero() && (!ok || stronger(r, old)) {
+			f.retired[id] = r
+		}
+	}
+	for _, r := range f.retires {
+		b := r.Body.(*Retire)
+		end(b.Start, r)
+		end(b.Claim, r)
+	}
+	var best *Record
+	for i, r := range f.reassigns {
+		b := r.Body.(*Reassign)
+		for _, id := range b.Ends {
+			end(id, r)
+		}
+		if best == nil || stronger(r, *best) {
+			best, f.t.To = &f.reassigns[i], b.To
+		}
 	}
 }
 
@@ -124,8 +172,10 @@ func (f *fold) lift() {
 func (f *fold) questionsAndAnswers() {
 	answered := map[RecordID]string{}
 	best := map[RecordID]Record{}
+	dropped := map[RecordID]bool{} // a cancel holds, whatever another answer says: a final state is never left
 	for _, r := range f.answers {
 		b := r.Body.(*Answer)
+		dropped[b.Question] = dropped[b.Question] || b.Option == OptionCancel
 		if old, ok := best[b.Question]; !ok || stronger(r, old) {
 			best[b.Question] = r
 			answered[b.Question] = b.Option
@@ -142,10 +192,10 @@ func (f *fold) questionsAndAnswers() {
 			f.t.Answered = append(f.t.Answered, q.Key)
 		}
 		settled[q.Key] = true
-		switch option {
-		case OptionCancel:
+		switch {
+		case dropped[r.ID]:
 			f.cancel, f.reason = true, "answered: cancel"
-		case OptionRetry:
+		case option == OptionRetry:
 			f.forgive(q.Seen)
 		}
 	}
@@ -176,19 +226,21 @@ func stronger(a, b Record) bool {
 	return bytes.Compare(a.ID[:], b.ID[:]) < 0
 }
 
-// attempts joins starts with their runs and stops.
+// attempts joins starts with their runs and stops. Of several starts of one attempt by one writer, and of several stops or
+// results of one start, the first in the writer's chain counts: what comes after it cannot take its place.
 func (f *fold) attempts() {
 	claims := map[RecordID]Record{}
 	for _, r := range f.claims {
 		claims[r.ID] = r
 	}
-	at := map[RecordID]int{}
-	for _, r := range f.starts {
+	at, begun := map[RecordID]int{}, map[place]bool{}
+	for _, r := range inChain(f.starts) {
 		b := r.Body.(*Start)
 		c, ok := claims[b.Claim]
-		if !ok || c.Writer != r.Writer || c.Body.(*Claim).Attempt != b.Attempt || b.Attempt < 1 {
+		if !ok || c.Writer != r.Writer || c.Body.(*Claim).Attempt != b.Attempt || b.Attempt < 1 || begun[place{b.Attempt, r.Writer, RecordID{}}] {
 			continue // a start stands on its writer's own claim of the same attempt
 		}
+		begun[place{b.Attempt, r.Writer, RecordID{}}] = true
 		at[r.ID] = len(f.t.Attempts)
 		f.t.Attempts = append(f.t.Attempts, Attempt{N: b.Attempt, Holder: r.Writer, Start: r.ID, Begun: b, At: r.Time})
 		f.t.Attempt = max(f.t.Attempt, b.Attempt)
@@ -199,17 +251,51 @@ func (f *fold) attempts() {
 			f.t.Attempts[i].Runs = append(f.t.Attempts[i].Runs, *b)
 		}
 	}
-	for _, r := range f.stops {
+	for _, r := range inChain(f.stops) {
 		b := r.Body.(*Stop)
 		if i, ok := at[b.Start]; ok && f.t.Attempts[i].Holder == r.Writer && f.t.Attempts[i].Stop == nil {
-			f.t.Attempts[i].Stop, f.t.Attempts[i].StopID = b, r.ID
-			f.t.Attempts[i].EndedAt = &r.Time
+			f.t.Attempts[i].end(b, r)
 		}
 	}
 	for i := range f.t.Attempts {
-		slices.SortStableFunc(f.t.Attempts[i].Runs, func(a, b Run) int { return cmp.Compare(a.N, b.N) })
+		a := &f.t.Attempts[i]
+		if r, ok := f.retired[a.Start]; ok && a.Stop == nil { // the writer's own word says more
+			a.end(&Stop{Order: f.h.ID, Start: a.Start, Reason: StopRetired, Note: retirement(r)}, r)
+		}
+		slices.SortStableFunc(a.Runs, func(a, b Run) int { return cmp.Compare(a.N, b.N) })
 	}
 	f.t.steersLeft(f.interrupts)
+}
+
+func (a *Attempt) end(b *Stop, r Record) {
+	a.Stop, a.StopID, a.EndedAt = b, r.ID, &r.Time
+}
+
+// retirement words why somebody else ended an attempt.
+func retirement(r Record) string {
+	reason := ""
+	switch b := r.Body.(type) {
+	case *Retire:
+		reason = b.Reason
+	case *Reassign:
+		reason = b.Reason
+		if reason == "" && b.To != "" {
+			reason = "given to " + string(b.To)
+		}
+	}
+	if reason == "" {
+		return "retired"
+	}
+	return "retired: " + reason
+}
+
+// inChain gives records so that those of one writer are in the order of its chain.
+func inChain(records []Record) []Record {
+	out := slices.Clone(records)
+	slices.SortStableFunc(out, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Seq, b.Seq))
+	})
+	return out
 }
 
 // steersLeft keeps the steers that no run was told of.

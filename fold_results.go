@@ -13,7 +13,7 @@ func (f *fold) results() {
 	for i, a := range f.t.Attempts {
 		at[a.Start] = i
 	}
-	for _, r := range f.handed {
+	for _, r := range inChain(f.handed) {
 		b := r.Body.(*Result)
 		i, ok := at[b.Start]
 		if !ok || f.t.Attempts[i].Holder != r.Writer || f.t.Attempts[i].N != b.Attempt || !f.t.Attempts[i].Result.IsZero() {
@@ -84,26 +84,33 @@ func (f *fold) live() {
 		}
 		f.t.Live, f.t.Holder = a.Start, a.Holder
 	}
-	if !f.t.Live.IsZero() {
-		return
+	f.liveClaims()
+	if f.t.Live.IsZero() && len(f.t.Claims) > 0 {
+		f.t.LiveClaim, f.t.Holder = f.t.Claims[0].ID, f.t.Claims[0].Writer
 	}
+}
+
+// liveClaims lists the claims of the next attempt: of each writer the last, unless it was given back or retired.
+func (f *fold) liveClaims() {
 	given := map[RecordID]WriterID{} // claims that their own writer gave back
 	for _, r := range f.stops {
 		given[r.Body.(*Stop).Claim] = r.Writer
 	}
-	var best *Record
-	for i, r := range f.claims {
-		b := r.Body.(*Claim)
-		if b.Attempt != f.t.Attempt+1 || given[r.ID] == r.Writer {
+	last := map[WriterID]Record{}
+	for _, r := range inChain(f.claims) {
+		if r.Body.(*Claim).Attempt == f.t.Attempt+1 {
+			last[r.Writer] = r
+		}
+	}
+	for w, r := range last {
+		if _, ok := f.retired[r.ID]; ok || given[r.ID] == w {
 			continue
 		}
-		if best == nil || f.compare(place{b.Attempt, r.Writer, r.ID}, place{b.Attempt, best.Writer, best.ID}) < 0 {
-			best = &f.claims[i]
-		}
+		f.t.Claims = append(f.t.Claims, Claimed{ID: r.ID, Writer: w, Supersedes: r.Body.(*Claim).Supersedes})
 	}
-	if best != nil {
-		f.t.LiveClaim, f.t.Holder = best.ID, best.Writer
-	}
+	slices.SortFunc(f.t.Claims, func(a, b Claimed) int {
+		return f.compare(place{f.t.Attempt + 1, a.Writer, a.ID}, place{f.t.Attempt + 1, b.Writer, b.ID})
+	})
 }
 
 // stand picks the result that counts, the approval on it, the landing, and

@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +26,11 @@ func (f *fold) state() {
 	switch t.State {
 	case StateOpen, StateOffered, StateChangesRequested, StateRefuted:
 		t.Next.Claimable = hold == ""
+	case StateRunning, StateClaimed:
+		t.Next.Takeover = hold == ""
+	}
+	if len(t.Opaque) > 0 && !t.State.Final() {
+		t.Hold = f.newer()
 	}
 }
 
@@ -48,7 +54,7 @@ func (f *fold) row() (State, string) {
 		return StateRunning, ""
 	case open && !t.LiveClaim.IsZero():
 		return StateClaimed, ""
-	case open && f.h.Order.To != "" && t.Attempt == 0:
+	case open && t.To != "" && f.untouched():
 		return StateOffered, ""
 	case open && last != nil && last.Decision == DecisionChanges && last.Evidence.Status != EvidenceRefuted:
 		return StateChangesRequested, ""
@@ -69,6 +75,16 @@ func (f *fold) row() (State, string) {
 	return StateDone, ""
 }
 
+// untouched reports whether no attempt has begun but such as were retired.
+func (f *fold) untouched() bool {
+	return !slices.ContainsFunc(f.t.Attempts, func(a Attempt) bool { return a.Stop == nil || a.Stop.Reason != StopRetired })
+}
+
+// newer words what only a newer ferry can read: no decision about the order is safe without it.
+func (f *fold) newer() string {
+	return "needs a newer ferry: " + strings.Join(f.t.Opaque, ", ") + "; install it, `ferry version` says what is here"
+}
+
 func (f *fold) ref() string { return string(f.h.Order.Label) }
 
 // usedUp words the end of an order that no attempt could do.
@@ -85,6 +101,9 @@ func (f *fold) usedUp(last *Outturn) string {
 
 // waits gives the reason why no attempt may begin now, or "".
 func (f *fold) waits() string {
+	if len(f.t.Opaque) > 0 {
+		return f.newer()
+	}
 	for _, id := range f.h.Order.DependsOn {
 		label, s, known := f.v.Depend(id)
 		switch {

@@ -120,6 +120,24 @@ func (s *story) answer(question, option string) *story {
 	return s.add("answer-"+question, master, &ferry.Answer{Order: id("order"), Question: id(question), Option: option})
 }
 
+// retire ends a start or a claim by the word of the master.
+func (s *story) retire(name string, b ferry.Retire) *story {
+	b.Order = id("order")
+	return s.add(name, master, &b)
+}
+
+func (s *story) reassign(name string, w ferry.WriterID, to ferry.AgentName, ends ...string) *story {
+	b := &ferry.Reassign{Order: id("order"), To: to}
+	for _, n := range ends {
+		b.Ends = append(b.Ends, id(n))
+	}
+	return s.add(name, w, b)
+}
+
+func (s *story) opaque(name string, w ferry.WriterID) *story {
+	return s.add(name, w, &ferry.Opaque{Is: ferry.TypeResult, Order: id("order"), Need: []string{"claim.2"}})
+}
+
 func (s *story) fold(deps map[ferry.RecordID]ferry.State) ferry.Task {
 	return fold(s, s.recs, deps)
 }
@@ -208,6 +226,21 @@ func TestStates(t *testing.T) {
 		{"the question was answered: retry", newStory(ferry.Order{MaxAttempts: 1}).work(wisp, 1, "refute").ask("q", "no-progress", "result1-wisp").answer("q", "retry"), ferry.StateRefuted, "", true},
 		{"the question was answered: cancel", newStory(plain).ask("q", "no-progress").answer("q", "cancel"), ferry.StateCancelled, "answered: cancel", false},
 		{"two started one attempt", newStory(plain).start(wisp, 1).start(gale, 1), ferry.StateRunning, "", false},
+		{"the holder was retired", newStory(plain).start(wisp, 1).retire("x", ferry.Retire{Start: id("start1-wisp")}), ferry.StateOpen, "", true},
+		{"a retired attempt is not used up", newStory(ferry.Order{MaxAttempts: 1}).start(wisp, 1).retire("x", ferry.Retire{Start: id("start1-wisp")}), ferry.StateOpen, "", true},
+		{"a claim was retired", newStory(plain).claim(wisp, 1).retire("x", ferry.Retire{Claim: id("claim1-wisp")}), ferry.StateOpen, "", true},
+		{"a retire that names something else", newStory(plain).start(wisp, 1).retire("x", ferry.Retire{Start: id("start1-gale")}), ferry.StateRunning, "", false},
+		{"failed by its own word, then retired", newStory(ferry.Order{MaxAttempts: 1}).start(wisp, 1).stop(wisp, 1, ferry.StopFailed).retire("x", ferry.Retire{Start: id("start1-wisp")}), ferry.StateFailed, "it failed", false},
+		{"the result of a retired attempt stands", newStory(plain).work(wisp, 1, "").retire("x", ferry.Retire{Start: id("start1-wisp")}), ferry.StateDone, "", false},
+		{"given to another", newStory(ferry.Order{To: "wisp"}).reassign("x", master, "gale"), ferry.StateOffered, "", true},
+		{"given to another while it runs", newStory(plain).start(wisp, 1).reassign("x", master, "gale", "start1-wisp"), ferry.StateOffered, "", true},
+		{"given to anybody", newStory(ferry.Order{To: "wisp"}).reassign("x", master, ""), ferry.StateOpen, "", true},
+		{"what needs a newer ferry", newStory(plain).opaque("x", wisp), ferry.StateBlocked, "needs a newer ferry: result with claim.2", false},
+		{"it runs, and something needs a newer ferry", newStory(plain).start(wisp, 1).opaque("x", wisp), ferry.StateRunning, "needs a newer ferry", false},
+		{"a result stands, and something needs a newer ferry", newStory(review).work(wisp, 1, "").opaque("x", wisp), ferry.StateAwaitingReview, "needs a newer ferry", false},
+		{"a cancel by answer holds", newStory(plain).ask("q", "no-progress").answer("q", "cancel").add("again", master, &ferry.Answer{Order: id("order"), Question: id("q"), Option: "retry"}), ferry.StateCancelled, "", false},
+		{"a second start of one attempt", newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFault).add("st2", wisp, &ferry.Start{Order: id("order"), Attempt: 1, Claim: id("claim1-wisp")}), ferry.StateOpen, "", true},
+		{"the higher attempt has ended, the lower stays fenced", newStory(plain).start(wisp, 1).start(gale, 2).stop(gale, 2, ferry.StopFault), ferry.StateOpen, "", true},
 		{"a result beats a later start", newStory(plain).work(wisp, 1, "").start(gale, 2), ferry.StateDone, "", false},
 	}
 	for _, tt := range tests {
@@ -275,14 +308,116 @@ func TestNextAttempt(t *testing.T) {
 	}
 }
 
-// TestFoldIgnoresArrival delivers the records of every story in random order
-// and with repeats: the task must not change.
-func TestFoldIgnoresArrival(t *testing.T) {
-	s := newStory(both).start(wisp, 1).start(gale, 1).stop(gale, 1, ferry.StopFailed).result(wisp, 1, "refute").
+// TestTakeover is what a task says while somebody holds it: whether another attempt may follow, and who wants it.
+func TestTakeover(t *testing.T) {
+	rank := func(w ferry.WriterID) [32]byte { return ferry.Rank(id("channel"), id("order"), 2, w) }
+	first, second := wisp, gale
+	if a, b := rank(wisp), rank(gale); string(a[:]) > string(b[:]) {
+		first, second = gale, wisp
+	}
+	s := newStory(plain).start(critic, 1)
+	for _, w := range []ferry.WriterID{second, first} {
+		s.add("early-"+string(w), w, &ferry.Claim{Order: id("order"), Attempt: 2})
+		s.add("late-"+string(w), w, &ferry.Claim{Order: id("order"), Attempt: 2, Supersedes: []ferry.RecordID{id("start1-crit")}})
+	}
+	got := s.fold(nil)
+	if got.State != ferry.StateRunning || got.Holder != critic || !got.Next.Takeover || got.Next.Claimable || !got.LiveClaim.IsZero() {
+		t.Errorf("state %s, holder %s, next %+v, live claim %s; want running, and a takeover", got.State, got.Holder, got.Next, got.LiveClaim)
+	}
+	want := []ferry.Claimed{
+		{ID: id("late-" + string(first)), Writer: first, Supersedes: []ferry.RecordID{id("start1-crit")}},
+		{ID: id("late-" + string(second)), Writer: second, Supersedes: []ferry.RecordID{id("start1-crit")}},
+	}
+	if d := cmp.Diff(want, got.Claims); d != "" {
+		t.Errorf("claims (-want +got):\n%s", d)
+	}
+	s.add("back", first, &ferry.Stop{Order: id("order"), Claim: id("late-" + string(first)), Reason: ferry.StopReleased})
+	if got := s.fold(nil); len(got.Claims) != 1 || got.Claims[0].Writer != second {
+		t.Errorf("claims after one was given back: %+v, want that of %s alone", got.Claims, second)
+	}
+	if got := newStory(plain).start(wisp, 1).interrupt("p", ferry.ActionPause).fold(nil); got.Next.Takeover {
+		t.Error("a paused order may be taken over")
+	}
+}
+
+// TestAddressee is for whom an order is after several have said so.
+func TestAddressee(t *testing.T) {
+	tests := []struct {
+		name  string
+		story *story
+		want  ferry.AgentName
+	}{
+		{"the order's own", newStory(ferry.Order{To: "wisp"}), "wisp"},
+		{"reassigned", newStory(ferry.Order{To: "wisp"}).reassign("x", master, "gale"), "gale"},
+		{"twice by one: the later", newStory(plain).reassign("x", master, "gale").reassign("y", master, "wisp"), "wisp"},
+		{"by a stronger authority", newStory(plain).reassign("x", master, "gale").reassign("y", critic, "wisp"), "gale"},
+	}
+	for _, tt := range tests {
+		if got := tt.story.fold(nil).To; got != tt.want {
+			t.Errorf("%s: to %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	got := newStory(plain).start(wisp, 1).reassign("x", master, "gale", "start1-wisp").reassign("y", master, "wisp").fold(nil)
+	if a := got.Attempts[0]; a.Stop == nil || a.Stop.Reason != ferry.StopRetired || a.Stop.Note != "retired: given to gale" {
+		t.Errorf("what an earlier reassignment ended: %+v, want it to stay ended", a.Stop)
+	}
+}
+
+// chapter gives records of every kind about one order, of several attempts and of machines that did not know of each other.
+func chapter() *story {
+	return newStory(both).start(wisp, 1).start(gale, 1).stop(gale, 1, ferry.StopFailed).result(wisp, 1, "refute").
 		start(gale, 2).result(gale, 2, "").verdict("v", critic, "result2-gale", ferry.DecisionKeep).
 		verdict("w", master, "result2-gale", ferry.DecisionChanges).interrupt("p", ferry.ActionPause).
 		interrupt("r", ferry.ActionResume, "p").interrupt("st", ferry.ActionSteer).ask("q1", "k").ask("q2", "k").
-		answer("q1", "keep").claim(wisp, 3).claim(gale, 3).approve(master, "result2-gale")
+		answer("q1", "keep").start(critic, 3).claim(wisp, 4).claim(gale, 4).approve(master, "result2-gale").
+		reassign("to-gale", master, "gale", "start3-crit").reassign("to-wisp", critic, "wisp").
+		retire("gone", ferry.Retire{Claim: id("claim4-wisp"), Reason: "sold"}).opaque("o", gale)
+}
+
+// TestFinalStatesAreNeverLeft adds everything there is to an order that has ended, in any order.
+func TestFinalStatesAreNeverLeft(t *testing.T) {
+	above := map[ferry.State][]ferry.State{ // two final words: the stronger shows
+		ferry.StateLanded: {ferry.StateLanded}, ferry.StateCancelled: {ferry.StateCancelled, ferry.StateLanded},
+		ferry.StateKilled: {ferry.StateKilled, ferry.StateCancelled, ferry.StateLanded},
+	}
+	s := chapter().interrupt("k", ferry.ActionKill).land("result2-gale").ask("q3", "other").answer("q3", "cancel").
+		add("c", master, &ferry.Cancel{Order: id("order")}).
+		add("twice", gale, &ferry.Result{Order: id("order"), Attempt: 2, Start: id("start2-gale"), Summary: "refute"}).
+		add("undo", master, &ferry.Answer{Order: id("order"), Question: id("q3"), Option: "retry"})
+	rapid.Check(t, func(t *rapid.T) {
+		// A writer's records come in the order of its chain.
+		recs := inChains(rapid.Permutation(s.recs).Draw(t, "order"), s.recs)
+		var have []ferry.Record
+		was := ferry.State("")
+		for _, r := range recs {
+			have = append(have, r)
+			got := fold(s, have, nil)
+			if was.Final() && !slices.Contains(above[was], got.State) {
+				t.Fatalf("%s became %s with %T", was, got.State, r.Body)
+			}
+			was = got.State
+		}
+	})
+}
+
+// inChains keeps the places that each writer has in a permutation, and puts its records there in the order of its chain.
+func inChains(permuted, all []ferry.Record) []ferry.Record {
+	next := map[ferry.WriterID][]ferry.Record{}
+	for _, r := range all {
+		next[r.Writer] = append(next[r.Writer], r)
+	}
+	var out []ferry.Record
+	for _, r := range permuted {
+		out = append(out, next[r.Writer][0])
+		next[r.Writer] = next[r.Writer][1:]
+	}
+	return out
+}
+
+// TestFoldIgnoresArrival delivers the records of every story in random order
+// and with repeats: the task must not change.
+func TestFoldIgnoresArrival(t *testing.T) {
+	s := chapter()
 	want := s.fold(nil)
 	rapid.Check(t, func(t *rapid.T) {
 		recs := rapid.Permutation(s.recs).Draw(t, "order")

@@ -147,6 +147,7 @@ const (
 	StopKilled   StopReason = "killed"
 	StopFenced   StopReason = "fenced"
 	StopReleased StopReason = "released"
+	StopRetired  StopReason = "retired" // never in a Stop: what Fold makes of a Retire or a Reassign
 )
 
 // Counts reports whether a stop for this reason uses up an attempt.

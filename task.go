@@ -53,6 +53,8 @@ type Task struct {
 	Issuer   WriterID  `json:"issuer"`
 	IssuedAt time.Time `json:"issued_at"`
 
+	To AgentName `json:"to,omitempty"` // the only agent that may take it: of the order, or of the reassignment in force
+
 	State State  `json:"state"`
 	Hold  string `json:"hold,omitempty"` // why it waits, in words; empty when it does not
 
@@ -67,8 +69,10 @@ type Task struct {
 	Landed   *Landed   `json:"landed,omitempty"`
 	LandedID RecordID  `json:"landed_id"`
 
-	Live      RecordID   `json:"live"`       // the holder's live start
-	LiveClaim RecordID   `json:"live_claim"` // the first live claim while no start is live
+	Live      RecordID   `json:"live"`             // the holder's live start
+	LiveClaim RecordID   `json:"live_claim"`       // the first live claim while no start is live
+	Claims    []Claimed  `json:"claims,omitempty"` // live claims of the attempt after Attempt, by rank, also while a start is live
+	Opaque    []string   `json:"opaque,omitempty"` // what only a newer ferry can read; it is not begun and not landed here
 	Paused    bool       `json:"paused,omitempty"`
 	Pauses    []RecordID `json:"pauses,omitempty"` // pauses that are not lifted
 	Steers    []Steer    `json:"steers,omitempty"` // notes that no run has been told of
@@ -91,6 +95,13 @@ type Attempt struct {
 	EndedAt *time.Time `json:"ended_at,omitempty"` // of the stop or the result, its writer's clock
 	Result  RecordID   `json:"result"`
 	Fenced  bool       `json:"fenced,omitempty"` // a higher attempt began while it was live
+}
+
+// Claimed is a live claim: its writer intends to run the next attempt.
+type Claimed struct {
+	ID         RecordID   `json:"id"`
+	Writer     WriterID   `json:"writer"`
+	Supersedes []RecordID `json:"supersedes,omitempty"` // live starts whose writers it takes for gone
 }
 
 // Outturn is a result with what was made of it.
@@ -134,7 +145,8 @@ type Open struct {
 
 // Next describes the attempt that would come now.
 type Next struct {
-	Claimable bool       `json:"claimable"` // a worker may take it
+	Claimable bool       `json:"claimable"`          // a worker may take it
+	Takeover  bool       `json:"takeover,omitempty"` // a worker may take it from one that has gone silent
 	Attempt   int64      `json:"attempt"`
 	From      Commit     `json:"from"`             // where it begins: what the last run left, else the base
 	Notes     []string   `json:"notes,omitempty"`  // what it must be told: send-backs, failed checks, steers
