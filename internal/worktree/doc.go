@@ -15,6 +15,10 @@
 // A tree is removed only when what it held is reachable from a ref, and a target branch moves in the same transaction
 // that creates its order's landed ref, so that no order lands twice.
 //
-// It never forces a ref, never moves a branch under a dirty checkout, never talks to a network, and never decides
-// whether a commit is good.
+// A landing reaches a [Remote] by one atomic push from the gate: a fast-forward of the branch, and a ref that may not
+// exist. Of the person's account only what ssh, proxies and credential helpers need is used there; of a repository's
+// configuration only where the remote is.
+//
+// It never forces a ref, never moves a branch under a dirty checkout, never talks to a network but for a Remote, and
+// never decides whether a commit is good.
 package worktree

@@ -40,6 +40,16 @@ var (
 	ErrAlreadyLanded = errors.New("the order has landed already")
 	// ErrCheckout means that a landing counts but a checkout of the branch has not followed yet.
 	ErrCheckout = errors.New("landed, but the checkout has not followed")
+	// ErrRemoteURL means that a remote cannot be used, because of where it is.
+	ErrRemoteURL = errors.New("not a remote that ferry lands on")
+	// ErrRemoteChanged means that a remote is at another place than at the landings before.
+	ErrRemoteChanged = errors.New("the remote is at another place than before")
+	// ErrRewound means that a branch of a remote lacks commits that it had.
+	ErrRewound = errors.New("the branch of the remote lacks commits that it had")
+	// ErrNoRemoteBranch means that a remote has no branch of that name.
+	ErrNoRemoteBranch = errors.New("the remote has no such branch")
+	// ErrRemote means that a remote did not answer, or refused. What it has done is not known.
+	ErrRemote = errors.New("the remote did not take part")
 	// ErrNoChange means that a merge would add nothing to its target.
 	ErrNoChange = errors.New("the target already holds this change")
 )

@@ -46,7 +46,7 @@ type call struct {
 var settings = []string{
 	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.commitGraph=false", "core.multiPackIndex=false",
 	"core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.protectHFS=true", "core.protectNTFS=true",
-	"core.pager=cat", "advice.graftFileDeprecated=false", "core.editor=false", "core.askPass=false", "core.sshCommand=false", "core.untrackedCache=false",
+	"core.pager=cat", "core.alternateRefsCommand=true", "advice.graftFileDeprecated=false", "core.editor=false", "core.askPass=false", "core.sshCommand=false", "core.untrackedCache=false",
 	"core.fsync=committed,loose-object,reference",
 	"transfer.fsckObjects=true", "fetch.recurseSubmodules=false", "submodule.recurse=false", "fetch.writeCommitGraph=false",
 	"fetch.prune=false", "fetch.pruneTags=false", "gc.auto=0", "maintenance.auto=false", "credential.helper=", "commit.gpgSign=false",
@@ -136,7 +136,7 @@ func (p program) run(ctx context.Context, c call, args ...string) (string, error
 	return p.output(ctx, argv, c, args)
 }
 
-// output is the one place where git is started outside a box.
+// output runs git with ferry's own environment and settings.
 func (p program) output(ctx context.Context, argv []string, c call, args []string) (string, error) {
 	for _, s := range slices.Concat(settings, c.set) {
 		argv = append(argv, "-c", s)
@@ -152,19 +152,24 @@ func (p program) output(ctx context.Context, argv []string, c call, args []strin
 	if c.tree != "" {
 		dir = c.tree
 	}
+	return execute(ctx, process.Spec{Argv: append(argv, args...), Env: env, Dir: dir, Stdin: c.in}, args[0], c.limit)
+}
+
+// execute is the one place where git is started outside a box.
+func execute(ctx context.Context, spec process.Spec, command string, limit int64) (string, error) {
 	said := process.NewKeep(16<<10, 48<<10)
-	spec := process.Spec{Argv: append(argv, args...), Env: env, Dir: dir, Stdin: c.in, Stderr: said}
-	out, exit, err := process.Output(ctx, spec, c.limit)
+	spec.Stderr = said
+	out, exit, err := process.Output(ctx, spec, limit)
 	if err == nil {
 		return string(out), nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return "", fmt.Errorf("git %s: %w", args[0], cause)
+		return "", fmt.Errorf("git %s: %w", command, cause)
 	}
 	if exit.Code <= 0 {
-		return string(out), fmt.Errorf("git %s: %w", args[0], err)
+		return string(out), fmt.Errorf("git %s: %w", command, err)
 	}
-	return string(out), &gitError{command: args[0], code: exit.Code, said: strings.TrimSpace(string(said.Bytes()))}
+	return string(out), &gitError{command: command, code: exit.Code, said: strings.TrimSpace(string(said.Bytes()))}
 }
 
 // gitError is a git command that ended with a status other than zero.

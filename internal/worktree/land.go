@@ -58,20 +58,9 @@ func (g *Gate) land(ctx context.Context, spec LandSpec) error {
 		return err
 	}
 	defer unlock()
-	if err := g.checkLand(ctx, spec); err != nil {
-		return err
-	}
-	checkouts, err := g.checkoutsOf(ctx, spec.Branch)
+	checkouts, err := g.ready(ctx, spec)
 	if err != nil {
 		return err
-	}
-	if err := g.lend(ctx, spec.New); err != nil {
-		return err
-	}
-	for _, c := range checkouts {
-		if err := g.checkClean(ctx, c, spec.Old, spec.New); err != nil {
-			return err
-		}
 	}
 	intent := landing{Order: spec.Order.String(), Branch: spec.Branch, Old: spec.Old, New: spec.New, Checkouts: checkouts}
 	if len(checkouts) > 0 {
@@ -89,6 +78,82 @@ func (g *Gate) land(ctx context.Context, spec LandSpec) error {
 		return nil
 	}
 	return g.follow(ctx, intent, false)
+}
+
+// Ready refuses what Land would refuse, and moves nothing. It is asked before a landing is pushed to a remote.
+func (g *Gate) Ready(ctx context.Context, spec LandSpec) error {
+	unlock, err := g.lockLanding(ctx)
+	if err != nil {
+		return fmt.Errorf("prepare landing on %s: %w", spec.Branch, err)
+	}
+	defer unlock()
+	if _, err := g.ready(ctx, spec); err != nil {
+		return fmt.Errorf("land %s on %s: %w", spec.New.Short(), spec.Branch, err)
+	}
+	return nil
+}
+
+// ready checks everything that can be checked before the refs move, and gives the checkouts that have to follow.
+func (g *Gate) ready(ctx context.Context, spec LandSpec) ([]checkout, error) {
+	if err := g.checkLand(ctx, spec); err != nil {
+		return nil, err
+	}
+	checkouts, err := g.checkoutsOf(ctx, spec.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.lend(ctx, spec.New); err != nil {
+		return nil, err
+	}
+	for _, c := range checkouts {
+		if err := g.checkClean(ctx, c, spec.Old, spec.New); err != nil {
+			return nil, err
+		}
+	}
+	return checkouts, nil
+}
+
+// Mark creates the order's landed ref in the person's repository and moves no branch. It is for an order that has landed
+// on a remote while the branch here cannot follow.
+func (g *Gate) Mark(ctx context.Context, order ferry.RecordID, commit ferry.Commit) error {
+	if err := g.mark(ctx, order, commit); err != nil {
+		return fmt.Errorf("mark order %s as landed: %w", order.Short(), err)
+	}
+	return nil
+}
+
+func (g *Gate) mark(ctx context.Context, order ferry.RecordID, commit ferry.Commit) error {
+	if err := g.lend(ctx, commit); err != nil {
+		return err
+	}
+	err := unlocked(ctx, g.common, landedRef(order), func() error {
+		c := call{dir: g.common, in: strings.NewReader(fmt.Sprintf("create %s %s\n", landedRef(order), commit))}
+		_, err := g.git.run(ctx, c, "update-ref", "--stdin")
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	at, landed, landedErr := g.Landed(ctx, order)
+	switch {
+	case landed && at == commit:
+		return nil
+	case landed:
+		return &LandedError{Order: order, Commit: at}
+	}
+	return errors.Join(err, landedErr)
+}
+
+// Contains reports whether a commit of the gate has another one in its history.
+func (g *Gate) Contains(ctx context.Context, commit, other ferry.Commit) (bool, error) {
+	if err := g.Import(ctx, other); err != nil {
+		return false, err
+	}
+	err := g.checkFollows(ctx, g.dir, other, commit)
+	if errors.Is(err, ErrDiverged) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // checkLand refuses what cannot be landed before anything is written.
