@@ -25,6 +25,32 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
+// BenchmarkParseHeader is what is known of a record before anything in it is believed.
+func BenchmarkParseHeader(b *testing.B) {
+	file := seal(b, testKey(b, 1), header(), benchBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := sign.ParseHeader(file); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOpenParsed is the rest of the way to believing it.
+func BenchmarkOpenParsed(b *testing.B) {
+	key := testKey(b, 1)
+	u, err := sign.ParseHeader(seal(b, key, header(), benchBody))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := u.Open(key.Public()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkRawVerify is the floor under BenchmarkOpen: one signature over as many bytes.
 func BenchmarkRawVerify(b *testing.B) {
 	private := ed25519.NewKeyFromSeed(make([]byte, 32))

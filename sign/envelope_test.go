@@ -88,6 +88,33 @@ func TestSealAndOpen(t *testing.T) {
 	}
 }
 
+func TestOpenWhatWasParsed(t *testing.T) {
+	key := testKey(t, 1)
+	file := seal(t, key, header(), []byte(`{"a":1}`))
+	u, err := sign.ParseHeader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := open(t, file, key)
+	if got, err := u.Open(key.Public()); err != nil || got.ID() != want.ID() || !bytes.Equal(got.Body(), want.Body()) {
+		t.Errorf("Open = %v, %v", got, err)
+	}
+	if _, err := u.Open(testKey(t, 2).Public()); !errors.Is(err, sign.ErrUnverified) {
+		t.Errorf("Open with another key = %v", err)
+	}
+	for name, at := range map[string]int{"header": 40, "body": len(file) - 2} {
+		changed := bytes.Clone(file)
+		u, err := sign.ParseHeader(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed[at] ^= 1
+		if _, err := u.Open(key.Public()); !errors.Is(err, sign.ErrUnverified) {
+			t.Errorf("Open after the %s was changed = %v", name, err)
+		}
+	}
+}
+
 func TestBlobRecord(t *testing.T) {
 	key, h := testKey(t, 1), header()
 	h.Blob = true

@@ -163,7 +163,7 @@ func parseHeader(text string) (h Header, rest string, err error) {
 	l.check("prev", parseHash(h.Prev[:], l.value("prev")))
 	at := l.value("time")
 	h.Time, err = time.Parse(timeLayout, at)
-	l.check("time", err == nil && len(at) == len(timeLayout) && h.Time.Format(timeLayout) == at)
+	l.check("time", err == nil && len(at) == len(timeLayout) && string(h.Time.AppendFormat(make([]byte, 0, len(timeLayout)), timeLayout)) == at)
 	h.Need, ok = parseNeed(l.value("need"))
 	l.check("need", ok)
 	h.Saw, ok = parseSaw(l.value("saw"))
