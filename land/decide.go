@@ -2,6 +2,7 @@ package land
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ferry-fleet/ferry"
@@ -39,6 +40,11 @@ const (
 	CodeNotMaster     Code = "not-the-master"
 	CodeNotes         Code = "notes"
 	CodeWrongResult   Code = "another-result"
+	CodeElsewhere     Code = "landed-elsewhere"
+	CodeUnpushed      Code = "unpushed"
+	CodeRewound       Code = "remote-rewound"
+	CodeNewer         Code = "needs-newer-ferry"
+	CodeRequires      Code = "requires"
 )
 
 // Decision is an answer with its reason, and what to type next.
@@ -65,6 +71,7 @@ type Facts struct {
 	May      bool           // the roster lets the actor land: the master, or the grant `land`
 	Explicit bool           // a person typed `land`; else the order asked for it
 	Target   string         // the branch it would land on
+	Requires []string       // features that the policies in force ask of the ferry that made the result
 	NoBranch bool           // the person's repository has no such branch
 	Dirty    []string       // checkouts of the target with uncommitted changes
 	// Evidence is what this machine makes of the result after asking git again; empty means not asked yet.
@@ -119,6 +126,9 @@ func decideState(t *ferry.Task, _ Facts) *Decision {
 	case ferry.StateFailed:
 		return refuse(CodeFailed, label+" has failed"+because(t.Hold), cmd(t, "retry", "")+" opens it again")
 	}
+	if len(t.Opaque) > 0 {
+		return refuse(CodeNewer, fmt.Sprintf("%s has records that only a newer ferry can read: %s", label, strings.Join(t.Opaque, ", ")), "install it, then "+cmd(t, "land", ""))
+	}
 	if t.StandingResult() != nil {
 		return nil
 	}
@@ -154,10 +164,25 @@ func decideEvidence(t *ferry.Task, f Facts) *Decision {
 			return refutedBy(t, e)
 		}
 	}
+	if lacks := without(f.Requires, o.Result.Features); len(lacks) > 0 {
+		return refuse(CodeRequires, fmt.Sprintf("the result of %s was made by a ferry without %s, which the policy in force requires", t.Order.Label, strings.Join(lacks, ", ")),
+			"update ferry on the machine of the agent, then "+cmd(t, "review", "--send-back --notes \"made by an old ferry\""))
+	}
 	if o.Result.FilesTotal == 0 {
 		return refuse(CodeNoChange, fmt.Sprintf("the result of %s is an answer in text: it changes no file", t.Order.Label), cmd(t, "show", "")+" prints it")
 	}
 	return nil
+}
+
+// without gives those of want that are not in have.
+func without(want, have []string) []string {
+	var lacks []string
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			lacks = append(lacks, w)
+		}
+	}
+	return lacks
 }
 
 // decideKeys looks at review and approval. A verdict or approval by the

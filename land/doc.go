@@ -8,8 +8,8 @@
 // and what to type next. A crash leaves either no trace on the target or a
 // landing that the next call completes.
 //
-// It never forces a ref, never pushes to a remote, never touches a checkout
-// with uncommitted changes, never lands a writer's own work, and never takes
+// It never forces a ref, never pushes but the one landing to the one remote
+// that it was given, never touches a checkout with uncommitted changes, never lands a writer's own work, and never takes
 // an engine's word for anything.
 //
 // # The way of a landing
@@ -24,7 +24,13 @@
 //	   refs/ferry/landed/<order>; a checkout of the branch follows
 //	7  the `landed` record
 //
-// A crash between 6 and 7 leaves the ref without its record. The squashed
-// commit names order, result, verdict and approval in its trailers, so the
-// next Land or [Repair] writes the record from the ref.
+// With a remote, 3 asks it where the branch is and takes that for the tip, and
+// 6 begins with one push of the branch and the landed ref, in one transaction
+// there. From the push on the order has landed; what follows here can wait.
+//
+// A crash between 6 and 7 leaves the ref without its record. A file in the
+// journal says what the record would have been, and the squashed commit names
+// order, result, verdict, approval and lander in its trailers, so the next
+// Land or [Repair] writes the record. A push whose answer was lost is asked
+// about on the remote.
 package land

@@ -22,10 +22,11 @@ type Spec struct {
 	Channel  *channel.Channel
 	Writer   *channel.Writer
 	Gate     *worktree.Gate
-	Order    string // label, or a prefix of the id
-	Into     string // branch; empty is the order's target
-	Explicit bool   // a person typed it
-	Journal  string // directory that remembers a landing until its record is written
+	Remote   *worktree.Remote // where landings are pushed to; nil: the person's repository alone
+	Order    string           // label, or a prefix of the id
+	Into     string           // branch; empty is the order's target
+	Explicit bool             // a person typed it
+	Journal  string           // directory that remembers a landing until its record is written
 	Redactor *redact.Redactor
 	Checks   evidence.ChecksSpec // Gate, Commands and Commit are filled in
 	// Prepare fills the cache of the checks on the tip of the target; Gate and Base are filled in. Without a command the
@@ -42,6 +43,7 @@ type Outcome struct {
 	Target   string         `json:"target,omitempty"`
 	Old      ferry.Commit   `json:"old,omitempty"`
 	Commit   ferry.Commit   `json:"commit,omitempty"`
+	Remote   string         `json:"remote,omitempty"` // that has it too
 	Record   ferry.RecordID `json:"record"`           // of the landing
 	Checks   []ferry.Check  `json:"checks,omitempty"` // on the merged tree
 	Files    []string       `json:"files,omitempty"`  // in the way of a merge
@@ -95,6 +97,7 @@ type landing struct {
 	task  ferry.Task
 	facts Facts
 	out   Outcome
+	here  ferry.Commit      // the tip of the branch in the person's repository
 	at    func(step string) // called between the steps; tests end the landing there
 }
 
@@ -172,6 +175,16 @@ func (l *landing) try(ctx context.Context) (again bool, err error) {
 	tip, d, err := l.lookAtTarget(ctx)
 	if d != nil || err != nil {
 		return false, l.refused(d, err)
+	}
+	l.here = tip
+	if l.Remote != nil {
+		seen, d, err := l.lookAtRemote(ctx)
+		if d != nil || err != nil {
+			return false, l.refused(d, err)
+		}
+		if tip = seen.Tip; seen.Landed != "" {
+			return false, l.takeOver(ctx, seen.Landed)
+		}
 	}
 	merged, d, err := l.squash(ctx, tip)
 	if d != nil || err != nil {
@@ -278,7 +291,10 @@ func (l *landing) move(ctx context.Context, tip, merged ferry.Commit) (again boo
 		return false, l.refuse(*refuse(CodeWrongResult, "another result stands since this landing began", cmd(&l.task, "show", "")+" shows it"))
 	}
 	body := l.body(tip, merged)
-	if err := remember(l.Journal, body); err != nil {
+	if l.Remote != nil {
+		return l.moveRemote(ctx, body)
+	}
+	if err := remember(l.Journal, &intent{Landed: *body}); err != nil {
 		return false, err
 	}
 	l.at("remembered")
@@ -286,22 +302,44 @@ func (l *landing) move(ctx context.Context, tip, merged ferry.Commit) (again boo
 	switch {
 	case err == nil:
 	case errors.Is(err, worktree.ErrCheckout):
-		l.out.Warning = err.Error() + "; the next `ferry` command in this project brings the checkout along"
-	case errors.Is(err, worktree.ErrMoved):
-		return true, nil
-	case errors.Is(err, worktree.ErrInTheWay):
-		return false, l.refuse(*refuse(CodeDirty, err.Error(), "move it away, or add and commit it, then "+cmd(&l.task, "land", "")))
-	case errors.Is(err, worktree.ErrDirty), errors.Is(err, worktree.ErrCheckedOut):
-		return false, l.refuse(*refuse(CodeDirty, err.Error(), "commit or stash the changes, then "+cmd(&l.task, "land", "")))
+		l.behind(err)
 	case errors.Is(err, worktree.ErrAlreadyLanded):
 		_, err := l.finishEarlier(ctx)
 		return false, err
 	default:
-		return false, err
+		return l.moved(err)
 	}
 	l.at("moved")
-	l.out.Decision = Decision{Allowed: true, Code: CodeLand, Reason: fmt.Sprintf("%s landed on %s as %s", l.task.Order.Label, l.out.Target, merged.Short())}
-	return false, l.record(ctx, body)
+	return false, l.landed(ctx, body)
+}
+
+// moved sorts what kept a branch of the person's repository from moving. again says that it was moved meanwhile.
+func (l *landing) moved(err error) (again bool, _ error) {
+	land := cmd(&l.task, "land", "")
+	switch {
+	case errors.Is(err, worktree.ErrMoved):
+		return true, nil
+	case errors.Is(err, worktree.ErrInTheWay):
+		return false, l.refuse(*refuse(CodeDirty, err.Error(), "move it away, or add and commit it, then "+land))
+	case errors.Is(err, worktree.ErrDirty), errors.Is(err, worktree.ErrCheckedOut):
+		return false, l.refuse(*refuse(CodeDirty, err.Error(), "commit or stash the changes, then "+land))
+	}
+	return false, err
+}
+
+// behind warns that a checkout has not followed its branch yet.
+func (l *landing) behind(err error) {
+	l.out.Warning = err.Error() + "; the next `ferry` command in this project brings the checkout along"
+}
+
+// landed says that the order has landed by this call, and writes the record.
+func (l *landing) landed(ctx context.Context, body *ferry.Landed) error {
+	where := body.Target
+	if l.out.Remote != "" {
+		where += " of " + l.out.Remote
+	}
+	l.out.Decision = Decision{Allowed: true, Code: CodeLand, Reason: fmt.Sprintf("%s landed on %s as %s", l.task.Order.Label, where, body.Commit.Short())}
+	return l.record(ctx, body)
 }
 
 // reload reads the task again.

@@ -15,6 +15,7 @@ import (
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/internal/redact"
+	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
 // maxJournal is the size in bytes of the largest remembered landing.
@@ -24,25 +25,30 @@ func journalPath(dir string, order ferry.RecordID) string {
 	return filepath.Join(dir, order.String()+".json")
 }
 
-// remember writes what the record will say before the branch moves, so that
+// intent is what a landing is about to do: what its record will say, and whether a remote was asked to take it first.
+type intent struct {
+	ferry.Landed
+	Remote string `json:"remote,omitempty"`
+}
+
+// remember writes what the record will say before anything moves, so that
 // after a crash the record can still be written.
-func remember(dir string, body *ferry.Landed) error {
-	data, err := json.Marshal(body)
+func remember(dir string, i *intent) error {
+	data, err := json.Marshal(i)
 	if err != nil {
 		return fmt.Errorf("remember landing: %w", err)
 	}
 	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("remember landing: %w", err)
 	}
-	if err := atomicfile.Write(journalPath(dir, body.Order), data, 0o600); err != nil {
+	if err := atomicfile.Write(journalPath(dir, i.Order), data, 0o600); err != nil {
 		return fmt.Errorf("remember landing: %w", err)
 	}
 	return nil
 }
 
-// recall reads what a landing was about to record; nil when there is nothing,
-// or when it is about another commit than the one that landed.
-func recall(dir string, order ferry.RecordID, commit ferry.Commit) (*ferry.Landed, error) {
+// recall reads what a landing was about to do; nil when there is nothing.
+func recall(dir string, order ferry.RecordID) (*intent, error) {
 	data, err := atomicfile.ReadBounded(journalPath(dir, order), maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -50,14 +56,14 @@ func recall(dir string, order ferry.RecordID, commit ferry.Commit) (*ferry.Lande
 	if err != nil {
 		return nil, fmt.Errorf("recall landing: %w", err)
 	}
-	var body ferry.Landed
-	if err := json.Unmarshal(data, &body); err != nil {
+	var i intent
+	if err := json.Unmarshal(data, &i); err != nil {
 		return nil, fmt.Errorf("recall landing from %s: %w", journalPath(dir, order), err)
 	}
-	if body.Order != order || body.Commit != commit {
+	if i.Order != order {
 		return nil, nil
 	}
-	return &body, nil
+	return &i, nil
 }
 
 func forget(dir string, order ferry.RecordID) error {
@@ -88,11 +94,13 @@ func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
 	if err != nil {
 		return fmt.Errorf("%s is at %s, but the record is not written; run the same command again: %w", body.Target, body.Commit.Short(), err)
 	}
+	l.at("recorded")
 	return forget(l.Journal, body.Order)
 }
 
-// finishEarlier completes a landing whose ref is there: it writes the record
-// that a crash left out. done says that the order has landed.
+// finishEarlier completes a landing whose ref is there, or that a remote has
+// taken: it writes the record that a crash left out. done says that the order
+// has landed.
 func (l *landing) finishEarlier(ctx context.Context) (done bool, err error) {
 	commit, landed, err := l.Gate.Landed(ctx, l.task.ID)
 	if err != nil {
@@ -106,22 +114,36 @@ func (l *landing) finishEarlier(ctx context.Context) (done bool, err error) {
 		l.out.Decision = Decide(t, Facts{})
 		return true, forget(l.Journal, t.ID)
 	}
-	if !landed {
-		return false, nil
-	}
-	body, err := recall(l.Journal, l.task.ID, commit)
+	begun, err := recall(l.Journal, l.task.ID)
 	if err != nil {
 		return false, err
 	}
-	if body == nil {
-		if l.task.StandingResult() == nil {
-			return false, fmt.Errorf("the ref %s says that it has landed as %s, but no result stands: remove the ref with `git update-ref -d` if that is not so",
-				"refs/ferry/landed/"+l.task.ID.String(), commit.Short())
-		}
-		body = l.body("", commit)
+	if !landed {
+		return l.finishRemote(ctx, begun)
 	}
-	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: fmt.Sprintf("%s has landed on %s as %s; its record was missing and is written", l.task.Order.Label, body.Target, commit.Short())}
-	return true, l.record(ctx, body)
+	body, err := l.missing(begun, commit)
+	if err != nil {
+		return false, err
+	}
+	return true, l.finished(ctx, body)
+}
+
+// missing gives the record of a landing whose ref is there.
+func (l *landing) missing(begun *intent, commit ferry.Commit) (*ferry.Landed, error) {
+	if begun != nil && begun.Commit == commit {
+		return &begun.Landed, nil
+	}
+	if l.task.StandingResult() == nil {
+		return nil, fmt.Errorf("the ref %s says that it has landed as %s, but no result stands: remove the ref with `git update-ref -d` if that is not so",
+			"refs/ferry/landed/"+l.task.ID.String(), commit.Short())
+	}
+	return l.body("", commit), nil
+}
+
+// finished writes the record of a landing that another call began.
+func (l *landing) finished(ctx context.Context, body *ferry.Landed) error {
+	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: fmt.Sprintf("%s has landed on %s as %s; its record was missing and is written", l.task.Order.Label, body.Target, body.Commit.Short())}
+	return l.record(ctx, body)
 }
 
 // Repair completes every landing that a crash left between its ref and its
@@ -168,11 +190,22 @@ func (s Spec) repairOne(ctx context.Context, id ferry.RecordID) (wrote bool, err
 	l := newLanding(s, task)
 	missing := task.Landed == nil
 	done, err := l.finishEarlier(ctx)
-	if err == nil && !done {
+	switch {
+	case errors.Is(err, worktree.ErrRemote):
+		// The remote is asked again, but not by every command.
+		return false, errors.Join(err, os.Chtimes(journalPath(s.Journal, id), s.Now, s.Now))
+	case err == nil && !done:
 		err = forget(s.Journal, id) // the crash came before the ref: nothing has landed
 	}
-	return done && missing && err == nil, err
+	return done && missing && err == nil && !l.out.Record.IsZero(), err
 }
+
+// The trailers by which a landing whose journal is lost is known again.
+const (
+	trailerOrder  = "Ferry-Order"
+	trailerResult = "Ferry-Result"
+	trailerLander = "Ferry-Lander"
+)
 
 // maxSubject is the length in characters of the first line of a commit.
 const maxSubject = 72
@@ -196,11 +229,12 @@ func (l *landing) message(ctx context.Context) (text, author string, err error) 
 	for _, t := range []struct {
 		key string
 		id  ferry.RecordID
-	}{{"Ferry-Order", l.task.ID}, {"Ferry-Result", o.ID}, {"Ferry-Verdict", o.Verdict}, {"Ferry-Approve", l.task.Approve}} {
+	}{{trailerOrder, l.task.ID}, {trailerResult, o.ID}, {"Ferry-Verdict", o.Verdict}, {"Ferry-Approve", l.task.Approve}} {
 		if !t.id.IsZero() {
 			fmt.Fprintf(&b, "%s: %s\n", t.key, t.id)
 		}
 	}
+	fmt.Fprintf(&b, "%s: %s\n", trailerLander, l.Writer.ID())
 	return b.String(), author, nil
 }
 

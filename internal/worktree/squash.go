@@ -164,3 +164,18 @@ func person(author string) (name, email string) {
 	}
 	return name, email
 }
+
+// maxRaw is the size in bytes of the largest commit object that Raw gives.
+const maxRaw = 1 << 20
+
+// Raw gives the bytes of a commit object of the gate, whose hash is the commit's id.
+func (g *Gate) Raw(ctx context.Context, commit ferry.Commit) ([]byte, error) {
+	if _, err := ferry.ParseCommit(string(commit)); err != nil {
+		return nil, fmt.Errorf("read commit: %w", err)
+	}
+	out, err := g.git.run(ctx, call{dir: g.dir, limit: maxRaw}, "cat-file", "commit", string(commit))
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", commit.Short(), err)
+	}
+	return []byte(out), nil
+}
