@@ -1,11 +1,9 @@
 package authority
 
 import (
-	"bytes"
-	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/sign"
@@ -13,148 +11,60 @@ import (
 
 // Roster is who belongs to a channel, and what each of them may do. It does not change once it is built.
 type Roster struct {
-	channel ferry.RecordID
-	project string
-	master  ferry.WriterID
-	members map[ferry.WriterID]*member
-	names   map[string]ferry.WriterID
-	order   []ferry.WriterID // by admission
-	refused map[ferry.RecordID]string
+	evaluation *evaluation
+	members    map[ferry.WriterID]*member
+	names      map[string]ferry.WriterID // whose it is; a name stays with the first that had it
+	keys       map[string]bool           // that somebody has or had
+	order      []ferry.WriterID          // by admission, without the masters
+	entered    int                       // masters whose name is in names
+	invites    map[ferry.RecordID]*invite
+	refused    map[ferry.RecordID]string
+	heads      map[ferry.PolicyKind]head
 }
 
-type member struct {
-	ferry.Member
-	key      sign.PublicKey
-	admitted ferry.RecordID
+// Root gives the root record in force; without a body while the first root is missing.
+func (r *Roster) Root() ferry.Record {
+	if n := len(r.evaluation.chain.line); n > 0 {
+		return r.evaluation.chain.line[n-1].rec
+	}
+	return ferry.Record{}
 }
 
-// Build computes the roster of a channel from its root record and the admissions of its master. Everything else in
-// statements is ignored. Without the root record the roster is empty.
-func Build(statements []ferry.Record, channel ferry.RecordID) *Roster {
-	r := &Roster{
-		channel: channel,
-		members: map[ferry.WriterID]*member{},
-		names:   map[string]ferry.WriterID{},
-		refused: map[ferry.RecordID]string{},
+// Roots lists the roots from the first to the one in force.
+func (r *Roster) Roots() []ferry.Record {
+	out := make([]ferry.Record, 0, len(r.evaluation.chain.line))
+	for _, n := range r.evaluation.chain.line {
+		out = append(out, n.rec)
 	}
-	for _, s := range statements {
-		if root, ok := s.Body.(*ferry.Root); ok && s.ID == channel && !channel.IsZero() {
-			r.found(s, root)
-		}
-	}
-	if r.master == "" {
-		return r
-	}
-	for _, s := range sorted(statements) {
-		admit, ok := s.Body.(*ferry.Admit)
-		if !ok {
-			continue
-		}
-		if why := r.admit(s, admit); why != "" {
-			r.refused[s.ID] = why
-		}
-	}
-	return r
-}
-
-// sorted orders statements as their writers chained them.
-func sorted(statements []ferry.Record) []ferry.Record {
-	out := slices.Clone(statements)
-	slices.SortFunc(out, func(a, b ferry.Record) int {
-		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Seq, b.Seq), bytes.Compare(a.ID[:], b.ID[:]))
-	})
 	return out
 }
 
-func (r *Roster) found(s ferry.Record, root *ferry.Root) {
-	key, err := CheckMember(root.Master)
-	if err != nil || root.Master.Writer != s.Writer || s.Epoch != 1 || s.Seq != 1 {
-		return
-	}
-	r.project, r.master = root.Project, s.Writer
-	r.enter(&member{Member: root.Master, key: key, admitted: s.ID})
-}
+// RecoveryKeys lists the recovery keys of every valid root known: one of them has signed whatever root of a higher
+// generation counts.
+func (r *Roster) RecoveryKeys() []sign.PublicKey { return slices.Clone(r.evaluation.chain.keys) }
 
-// admit applies one admission and says why it has no effect. A further admission of a member adds its grants.
-func (r *Roster) admit(s ferry.Record, a *ferry.Admit) string {
-	if s.Writer != r.master {
-		return "only the master admits members"
-	}
-	if a.Epoch != 1 {
-		return fmt.Sprintf("epoch %d: a writer begins with epoch 1", a.Epoch)
-	}
-	key, err := CheckMember(a.Member)
-	if err != nil {
-		return err.Error()
-	}
-	if a.Member.Writer == r.master {
-		return "the master has every right but work, which it cannot be given"
-	}
-	if m, ok := r.members[a.Member.Writer]; ok {
-		grants := slices.Concat(m.Grants, a.Member.Grants)
-		slices.Sort(grants)
-		m.Grants = slices.Compact(grants)
+// Project gives the name of the channel's project, as the root record has it.
+func (r *Roster) Project() string {
+	if len(r.evaluation.chain.line) == 0 {
 		return ""
 	}
-	if holder, taken := r.names[fold(a.Member.Name)]; taken {
-		return fmt.Sprintf("the name %s belongs to the writer %s already", a.Member.Name, holder)
-	}
-	m := &member{Member: a.Member, key: key, admitted: s.ID}
-	m.Grants = slices.Clone(m.Grants)
-	r.enter(m)
-	return ""
+	return r.evaluation.chain.line[0].body.Project
 }
 
-func (r *Roster) enter(m *member) {
-	r.members[m.Writer] = m
-	r.names[fold(m.Name)] = m.Writer
-	r.order = append(r.order, m.Writer)
+// Master gives the member whose key is the root of authority. It reports false while the root record is missing.
+func (r *Roster) Master() (ferry.Member, bool) {
+	n := len(r.evaluation.line)
+	if n == 0 {
+		return ferry.Member{}, false
+	}
+	return r.evaluation.line[n-1].Member, true
 }
 
-func fold(n ferry.AgentName) string { return strings.ToLower(string(n)) }
+// Hold says what of the authority's own chains is known to be missing here, or not understood; empty when nothing is.
+// While it does, who may do what is not known for certain, and only what can be taken back is done.
+func (r *Roster) Hold() string { return r.evaluation.hold }
 
-// CheckMember reports what is wrong with a member: its key, an id that is not the key's, its name or a grant.
-func CheckMember(m ferry.Member) (sign.PublicKey, error) {
-	key, err := sign.ParsePublicKey(m.Key)
-	if err != nil {
-		return key, fmt.Errorf("member %q: %w", m.Name, err)
-	}
-	if ferry.WriterID(key.WriterID()) != m.Writer {
-		return key, fmt.Errorf("member %q: the writer id %q is not that of its key, which is %s", m.Name, m.Writer, key.WriterID())
-	}
-	if _, err := ferry.ParseAgentName(string(m.Name)); err != nil {
-		return key, fmt.Errorf("member %s: %w", m.Writer, err)
-	}
-	for _, g := range m.Grants {
-		if !slices.Contains(Grants(), g) {
-			return key, fmt.Errorf("member %s: unknown grant %q: want one of %v", m.Name, g, Grants())
-		}
-	}
-	return key, nil
-}
-
-// Grants lists every grant that an admission can carry.
-func Grants() []ferry.Grant {
-	return []ferry.Grant{
-		ferry.GrantOrder, ferry.GrantWork, ferry.GrantReview, ferry.GrantLand, ferry.GrantDispatch, ferry.GrantAnswer,
-	}
-}
-
-// Key gives the key with which a writer signs in an epoch, and the record that let it in, which the first record of that
-// epoch names as its predecessor. For the master that is the root record, which is itself the first. It reports false for a
-// writer or an epoch that was never admitted.
-func (r *Roster) Key(w ferry.WriterID, epoch uint32) (key sign.PublicKey, prev ferry.RecordID, ok bool) {
-	m, ok := r.members[w]
-	if !ok || epoch != 1 {
-		return key, prev, false
-	}
-	if w == r.master {
-		return m.key, ferry.RecordID{}, true
-	}
-	return m.key, m.admitted, true
-}
-
-// Member gives the member with a writer id.
+// Member gives a writer that is or was a member, with its present key; see Epoch for whether it still is one.
 func (r *Roster) Member(w ferry.WriterID) (ferry.Member, bool) {
 	m, ok := r.members[w]
 	if !ok {
@@ -163,20 +73,93 @@ func (r *Roster) Member(w ferry.WriterID) (ferry.Member, bool) {
 	return m.Member, true
 }
 
-// ByName gives the member with a name. Upper and lower case do not matter.
-func (r *Roster) ByName(n ferry.AgentName) (ferry.Member, bool) { return r.Member(r.names[fold(n)]) }
+// ByName gives the member with a name. Upper and lower case do not matter. It reports false for one that was shut out.
+func (r *Roster) ByName(n ferry.AgentName) (ferry.Member, bool) {
+	w := r.names[fold(n)]
+	if r.Epoch(w) == 0 {
+		return ferry.Member{}, false
+	}
+	return r.Member(w)
+}
 
-// Members lists the members in the order in which they came in, the master first.
+// Members lists the members that are not shut out in the order in which they came in, the master first.
 func (r *Roster) Members() []ferry.Member {
-	out := make([]ferry.Member, 0, len(r.order))
+	out := make([]ferry.Member, 0, len(r.order)+1)
+	if m, ok := r.Master(); ok {
+		out = append(out, m)
+	}
 	for _, w := range r.order {
-		out = append(out, r.members[w].Member)
+		if m := r.members[w]; !m.revoked {
+			out = append(out, m.Member)
+		}
 	}
 	return out
 }
 
-// Master gives the member whose key is the root of authority. It reports false while the root record is missing.
-func (r *Roster) Master() (ferry.Member, bool) { return r.Member(r.master) }
+// Known lists every writer that has or had a key: the master, the masters before, the members as they came in.
+func (r *Roster) Known() []ferry.WriterID {
+	out := make([]ferry.WriterID, 0, len(r.members))
+	for _, m := range r.evaluation.line {
+		out = append(out, m.Writer)
+	}
+	slices.Reverse(out)
+	return append(out, r.order...)
+}
 
-// Project gives the name of the channel's project, as the root record has it.
-func (r *Roster) Project() string { return r.project }
+// Epoch gives the epoch in which a writer may write, or 0 when it may not.
+func (r *Roster) Epoch(w ferry.WriterID) uint32 {
+	m, ok := r.members[w]
+	if !ok || m.revoked || m.master > 0 && m.master < len(r.evaluation.line) {
+		return 0
+	}
+	return uint32(len(m.epochs))
+}
+
+// Key gives the key with which a writer signs in an epoch, past ones too, and the record that its first record there names
+// as its predecessor: the one that let it in, or for a master that wrote its own root the root before, zero for the first.
+// It reports false for a writer or an epoch that was never admitted.
+func (r *Roster) Key(w ferry.WriterID, epoch uint32) (key sign.PublicKey, prev ferry.RecordID, ok bool) {
+	s, ok := r.span(w, epoch)
+	return s.key, s.prev, ok
+}
+
+// Chain gives the last record of a writer's epoch that counts, where the master has named one; with Seq 0 none does. It
+// reports false for a writer or an epoch that was never admitted.
+func (r *Roster) Chain(w ferry.WriterID, epoch uint32) (keep *ferry.Cut, known bool) {
+	s, known := r.span(w, epoch)
+	if s.cut == nil {
+		return nil, known
+	}
+	cut := *s.cut
+	return &cut, known
+}
+
+func (r *Roster) span(w ferry.WriterID, epoch uint32) (span, bool) {
+	m, ok := r.members[w]
+	if !ok || epoch == 0 || int64(epoch) > m.epoch() {
+		return span{}, false
+	}
+	return m.epochs[epoch-1], true
+}
+
+// Digest is the hex SHA-256 of the root in force, and of every writer with its epochs, cuts, grants and delegations. Two
+// machines with the same one agree about who may do what; policies are not part of it.
+func (r *Roster) Digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "ferry-roster-v1\nroot %s\n", r.Root().ID)
+	for _, w := range r.Known() {
+		m := r.members[w]
+		fmt.Fprintf(h, "%s %s %q %q %q %v\n", w, m.Name, m.Machine, m.Email, m.Grants, m.revoked)
+		for _, s := range m.epochs {
+			fmt.Fprintf(h, "epoch %s %s", s.key, s.prev)
+			if s.cut != nil {
+				fmt.Fprintf(h, " keep %d %s", s.cut.Seq, s.cut.ID)
+			}
+			fmt.Fprintln(h)
+		}
+		for _, d := range m.delegations {
+			fmt.Fprintf(h, "delegate %s %d %d\n", d.id, d.epoch, d.seq)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
