@@ -38,6 +38,12 @@ type config struct {
 	Sandbox      string
 	Bypass       *bool
 	Box          boxConfig
+	Land         landConfig
+}
+
+// landConfig is [land]: where landings go beside the repository here.
+type landConfig struct {
+	Remote string // name of a remote, or a URL, or a path
 }
 
 // boxConfig is [box]: what a run sees and may use beside its tree.
@@ -192,8 +198,8 @@ type configParser struct {
 func (p *configParser) table(prefix string, tree map[string]any) error {
 	for _, name := range sortedKeys(tree) {
 		full := prefix + name
-		if sub, ok := tree[name].(map[string]any); ok && full == "box" {
-			if err := p.table("box.", sub); err != nil {
+		if sub, ok := tree[name].(map[string]any); ok && (full == "box" || full == "land") {
+			if err := p.table(full+".", sub); err != nil {
 				return err
 			}
 			continue

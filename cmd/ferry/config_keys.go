@@ -49,6 +49,7 @@ func configKeys() []key {
 		{"box.check_net", `"open" or "none"`, func(c *config, v any) error { return setOneOf(&c.Box.CheckNet, v, "open", "none") }},
 		{"box.pids", "16 to 100000", func(c *config, v any) error { return setInt(&c.Box.Pids, v, 16, 100_000) }},
 		{"box.memory_mb", "64 to 16777216", func(c *config, v any) error { return setInt(&c.Box.MemoryMB, v, 64, 16<<20) }},
+		{"land.remote", "the name of a remote of the repository, or an https or ssh URL, or a path", func(c *config, v any) error { return setString(&c.Land.Remote, v) }},
 		{"box.disk_mb", "16 to 16777216", func(c *config, v any) error { return setInt(&c.Box.DiskMB, v, 16, 16<<20) }},
 	}
 }

@@ -290,6 +290,7 @@ type landedShape struct {
 	Target string `json:"target"`
 	Old    string `json:"old"`
 	Commit string `json:"commit"`
+	Remote string `json:"remote,omitempty"` // that has it too
 }
 
 type pauseShape struct {
