@@ -108,7 +108,7 @@ func (c *Channel) index(ctx context.Context, off, size int64) error {
 
 // clearIndex empties the index, so that it is built again from the beginning of the log.
 func (c *Channel) clearIndex(ctx context.Context) error {
-	for _, table := range []string{"records", "own", "orders", "deps", "dirs", "rejected"} {
+	for _, table := range []string{"records", "own", "orders", "deps", "dirs", "rejected", "packs"} {
 		if _, err := c.db.ExecContext(ctx, `DELETE FROM `+table); err != nil {
 			return fmt.Errorf("clear the index: %w", err)
 		}
@@ -121,7 +121,6 @@ func (c *Channel) clearIndex(ctx context.Context) error {
 	defer c.mu.Unlock()
 	c.roster, c.stamp, c.synced = authority.Build(nil, c.id), statementStamp{}, 0
 	clear(c.dirs)
-	c.named = 0
 	return nil
 }
 

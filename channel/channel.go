@@ -22,6 +22,7 @@ type Config struct {
 	State  string       // the state directory of this one channel
 	Judge  ferry.Judge  // classifies results; it must be pure
 	Log    *slog.Logger // nil discards
+	Limits Limits       // zero fields have the values of the format's documentation
 }
 
 // Errors that a caller may act on. Those about orders carry more in their text.
@@ -40,8 +41,8 @@ type Channel struct {
 	db    *sqlite.Database
 	lock  *lock
 	at    func(step string) // called between the steps of a write; tests end the process there
-	dirs  map[string]*dir   // what was seen in the folder; guarded by lock
-	named int64             // the last record whose name is in dirs; guarded by lock
+	dirs  map[string]*dir   // what was seen in the folder, by directory; guarded by lock
+	seen  *memory
 
 	building sync.Mutex
 	active   map[ferry.RecordID]ferry.Task // guarded by building
@@ -176,7 +177,7 @@ func Open(ctx context.Context, cfg Config, id ferry.RecordID) (*Channel, error) 
 	}
 	c := &Channel{
 		cfg: cfg, id: id, log: cfg.Log, lock: newLock(cfg.lockPath()), at: func(string) {},
-		dirs: map[string]*dir{}, roster: authority.Build(nil, id), active: map[ferry.RecordID]ferry.Task{},
+		dirs: map[string]*dir{}, seen: newMemory(), roster: authority.Build(nil, id), active: map[ferry.RecordID]ferry.Task{},
 	}
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open channel %s: %w", id.Short(), err), c.Close())

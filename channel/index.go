@@ -11,7 +11,7 @@ import (
 )
 
 // indexVersion changes with indexSchema; an index of another version is rebuilt from the store.
-const indexVersion = 1
+const indexVersion = 2
 
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
 // the folder. An order is its own subject.
@@ -37,7 +37,7 @@ CREATE INDEX orders_issued ON orders (issued, id);
 CREATE TABLE deps (dep BLOB NOT NULL, ord BLOB NOT NULL, PRIMARY KEY (dep, ord)) WITHOUT ROWID;
 CREATE TABLE dirs (dir TEXT PRIMARY KEY, ino INTEGER NOT NULL, mtime INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE rejected (dir TEXT NOT NULL, name TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (dir, name)) WITHOUT ROWID;
-`
+` + folderSchema
 
 // querier is a database or a transaction of it.
 type querier interface {

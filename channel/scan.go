@@ -9,27 +9,35 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
-	"github.com/ferry-fleet/ferry/sign"
 )
 
-// dir is what this process remembers of one writer's directory.
-type dir struct {
-	names map[string]place // records of the writer that the store has
-	bad   map[string]badFile
+// memory is what this process remembers of the folder beside its directories, guarded by the lock of the channel where
+// nothing else is said.
+type memory struct {
+	clock     func() time.Time             // nil is the clock of the machine
+	lacks     map[ferry.WriterID]time.Time // since when files of a writer are missing
+	usage     map[string]int64             // bytes by directory
+	top       dirStamp                     // of the folder itself
+	odd       map[string]string            // names in it that are not read
+	strangers strangers
+
+	mu    sync.Mutex
+	beats map[ferry.WriterID]*heardBeat // guarded by mu
+	put   map[string]bool               // writers whose beats this process writes; guarded by mu
 }
 
-// badFile is a file that was looked at and not taken, so that it is not read again before it changes. A parked one is read
-// again when the store has grown.
-type badFile struct {
-	size  int64
-	mtime time.Time
-	store int64
-	verdict
+func newMemory() *memory {
+	return &memory{
+		lacks: map[ferry.WriterID]time.Time{}, strangers: strangers{looked: map[string]bool{}, dirs: map[string]dirStamp{}},
+		beats: map[ferry.WriterID]*heardBeat{}, put: map[string]bool{},
+	}
 }
 
 // dirStamp tells whether names came to or went from a directory since an earlier look.
@@ -56,40 +64,84 @@ func (s dirStamp) settled(now time.Time) bool {
 	return now.UnixNano()-s.mtime > int64(tick)
 }
 
+// now is the one place where a look at the folder reads the clock: for whether a file has settled, for how long something
+// has been missing and for the day of a quota. What counts never depends on it.
+func (c *Channel) now() time.Time {
+	if c.seen.clock != nil {
+		return c.seen.clock()
+	}
+	return time.Now()
+}
+
 // scan is one look at the folder.
 type scan struct {
 	ingest
 	report Report
+	now    time.Time
 	clean  map[string]dirStamp // directories in which nothing happened since an earlier look, if they still look like this
 	own    map[ferry.WriterID]bool
+	held   string // why nothing is taken in, or empty
+	quotas map[ferry.WriterID]*quota
+	loose  map[ferry.WriterID]int      // files opened
+	packs  int                         // packs opened
+	parked map[string]int              // by directory, what waits for a predecessor
+	due    map[ferry.WriterID]struct{} // writers of other machines whose files may be missing
 }
 
 // scan takes in what the folder has, and puts back what is missing from it. It needs the lock, and an index that covers the
 // store.
 func (c *Channel) scan(ctx context.Context) (Report, error) {
 	root, err := atomicfile.OpenRoot(c.cfg.Folder)
-	s := &scan{ingest: ingest{c: c, root: root, tips: map[chain]tip{}}, clean: map[string]dirStamp{}, own: map[ferry.WriterID]bool{}}
+	s := &scan{
+		ingest: ingest{c: c, root: root, tips: map[chain]tip{}}, now: c.now(),
+		clean: map[string]dirStamp{}, own: map[ferry.WriterID]bool{}, quotas: map[ferry.WriterID]*quota{},
+		loose: map[ferry.WriterID]int{}, parked: map[string]int{}, due: map[ferry.WriterID]struct{}{},
+	}
 	if err != nil {
 		why := map[string]string{".": "the folder cannot be opened: " + err.Error()}
 		return s.report, s.reject(ctx, "", why)
 	}
 	defer root.Close()
-	if err := s.reject(ctx, "", nil); err != nil {
-		return s.report, err
-	}
-	if err := s.recall(ctx); err != nil {
-		return s.report, err
-	}
-	if err := s.writers(ctx); err != nil {
-		return s.report, err
-	}
-	if err := s.strangers(ctx); err != nil {
+	if err := s.pass(ctx); err != nil {
 		return s.report, err
 	}
 	s.report.New = s.taken
+	for _, n := range s.parked {
+		s.report.Parked += n
+	}
 	return s.report, nil
 }
 
+func (s *scan) pass(ctx context.Context) error {
+	if err := s.recall(ctx); err != nil {
+		return err
+	}
+	if err := s.room(ctx); err != nil {
+		return err
+	}
+	// What one directory lacks another may have, so what was parked is tried again while anything comes in.
+	for range 3 {
+		before := s.taken
+		if err := s.writers(ctx); err != nil {
+			return err
+		}
+		if len(s.parked) == 0 || s.taken == before {
+			break
+		}
+	}
+	if err := s.hearNobody(ctx); err != nil {
+		return err
+	}
+	if err := s.others(ctx); err != nil {
+		return err
+	}
+	if err := s.relays(ctx); err != nil {
+		return err
+	}
+	return s.keepQuotas(ctx)
+}
+
+// recall reads what is remembered of the directories, and which writers are of this machine.
 func (s *scan) recall(ctx context.Context) error {
 	err := each(ctx, s.c.db, func(rows *sql.Rows) error {
 		var name string
@@ -103,24 +155,37 @@ func (s *scan) recall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return each(ctx, s.c.db, func(rows *sql.Rows) error {
+	err = each(ctx, s.c.db, func(rows *sql.Rows) error {
 		var w ferry.WriterID
 		err := rows.Scan(&w)
 		s.own[w] = true
 		return err
-	}, `SELECT writer FROM own`)
+	}, `SELECT DISTINCT writer FROM own`)
+	if err != nil {
+		return err
+	}
+	return s.recallQuotas(ctx)
 }
 
-// writers looks at the directory of every member, the master's first: it lets the others in.
+// readable gives the writers whose directories are read, the master first.
+func readable(r *authority.Roster) []ferry.WriterID {
+	var out []ferry.WriterID
+	for _, m := range r.Members() {
+		out = append(out, m.Writer)
+	}
+	return out
+}
+
+// writers looks at the directories of every known writer, the master's first: it lets the others in.
 func (s *scan) writers(ctx context.Context) error {
 	done := map[ferry.WriterID]bool{}
 	for {
-		members := s.c.authority().Members()
-		i := slices.IndexFunc(members, func(m ferry.Member) bool { return !done[m.Writer] })
+		known := readable(s.c.authority())
+		i := slices.IndexFunc(known, func(w ferry.WriterID) bool { return !done[w] })
 		if i < 0 {
 			return nil
 		}
-		w := members[i].Writer
+		w := known[i]
 		done[w] = true
 		if err := s.writer(ctx, w); err != nil {
 			return err
@@ -128,45 +193,81 @@ func (s *scan) writers(ctx context.Context) error {
 	}
 }
 
-func (s *scan) writer(ctx context.Context, w ferry.WriterID) error {
-	name := recordsPath(w)
-	info, err := s.root.Stat(name)
-	var stamp dirStamp
-	var entries []fs.DirEntry
-	var more bool
+// mayBeat reports whether a writer may write in an epoch, so that its beat says something.
+func mayBeat(r *authority.Roster, w ferry.WriterID, epoch uint32) bool {
+	_, member := r.Member(w)
+	return member && epoch == 1
+}
+
+// dirState is what a look at a directory found.
+type dirState uint8
+
+const (
+	dirAbsent dirState = iota
+	dirClean           // nothing happened in it since an earlier look
+	dirOdd             // it cannot be listed
+	dirListed
+)
+
+// listing is one look at a directory.
+type listing struct {
+	dir     string
+	state   dirState
+	entries []fs.DirEntry
+	stamp   dirStamp
+	more    bool
+}
+
+// list reads the names of a directory that may have changed since the stamp of an earlier look.
+func (s *scan) list(ctx context.Context, dir string, earlier dirStamp) (listing, error) {
+	l := listing{dir: dir}
+	info, err := s.root.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if !s.own[w] {
-			return nil
+		if _, was := s.clean[dir]; was || s.c.dirs[dir] != nil {
+			return l, s.forget(ctx, dir)
 		}
+		return l, nil
 	case err != nil || !info.IsDir():
-		return s.reject(ctx, name, map[string]string{".": "not a directory that can be opened without following a symlink"})
-	default:
-		if stamp = stampOf(info); s.clean[name] == stamp {
-			return nil
-		}
-		if entries, more, err = s.root.ReadDir(name, maxNames); err != nil {
-			return s.reject(ctx, name, map[string]string{".": err.Error()})
-		}
+		l.state = dirOdd
+		return l, s.reject(ctx, dir, map[string]string{".": "not a directory that can be opened without following a symlink"})
 	}
-	why, loose, err := s.files(ctx, w, entries)
-	if err != nil {
+	if l.stamp = stampOf(info); l.stamp == earlier {
+		l.state = dirClean
+		return l, nil
+	}
+	if l.entries, l.more, err = s.root.ReadDir(dir, maxNames); err != nil {
+		l.state = dirOdd
+		return l, s.reject(ctx, dir, map[string]string{".": err.Error()})
+	}
+	l.state = dirListed
+	return l, nil
+}
+
+// forget drops what is remembered of a directory that is gone.
+func (s *scan) forget(ctx context.Context, dir string) error {
+	delete(s.c.dirs, dir)
+	delete(s.parked, dir)
+	if err := s.reject(ctx, dir, nil); err != nil {
 		return err
 	}
-	if more {
+	if err := errors.Join(s.forgetPacks(ctx, dir, nil), s.used(ctx, dir, 0)); err != nil {
+		return err
+	}
+	return s.unsettle(ctx, dir)
+}
+
+// done ends a look: it reports why names are not read, and remembers the directory if no further look is due before it
+// changes.
+func (s *scan) done(ctx context.Context, l listing, why map[string]string, again bool) error {
+	if l.more {
 		why["."] = fmt.Sprintf("holds more than %d names; some are not read", maxNames)
 	}
-	if s.own[w] {
-		left, err := s.listed(ctx, w, entries)
-		if err != nil {
-			why["."] = "an own file cannot be put back: " + err.Error()
-		}
-		loose = loose || left || err != nil
-	}
-	if err := s.reject(ctx, name, why); err != nil || loose || !stamp.settled(time.Now()) {
+	if err := s.reject(ctx, l.dir, why); err != nil || again || l.state != dirListed || !l.stamp.settled(s.now) {
 		return err
 	}
-	return s.c.settle(ctx, name, stamp)
+	s.clean[l.dir] = l.stamp
+	return s.c.settle(ctx, l.dir, l.stamp)
 }
 
 // settle remembers that a directory needs no further look before it changes.
@@ -178,176 +279,14 @@ func (c *Channel) settle(ctx context.Context, name string, st dirStamp) error {
 	return nil
 }
 
-// files looks at what is not in the store yet. It returns why names are not read, and whether one of them may become
-// readable without a change of the directory.
-func (s *scan) files(ctx context.Context, w ferry.WriterID, entries []fs.DirEntry) (why map[string]string, loose bool, err error) {
-	d, err := s.c.dir(ctx, w)
-	if err != nil {
-		return nil, false, err
-	}
-	why, bad := map[string]string{}, map[string]badFile{}
-	for _, e := range entries {
-		name := e.Name()
-		if _, have := d.names[name]; have || hidden(name) {
-			continue
-		}
-		if reason := misfit(name); reason != "" {
-			why[name] = reason
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, false, err
-		}
-		b, err := s.entry(ctx, w, e)
-		if err != nil {
-			return nil, false, err
-		}
-		if b.kind > known {
-			bad[name] = b
-		}
-	}
-	for name, b := range bad {
-		switch b.kind {
-		case parked:
-			s.report.Parked++
-			loose = true
-		case incomplete:
-			why[name], loose = b.reason, true
-		case misnamed, rejected:
-			why[name] = b.reason
-		}
-	}
-	d.bad = bad
-	return why, loose, s.flush(ctx)
-}
-
-// entry looks at one file, unless it looks the same as when it was not taken before.
-func (s *scan) entry(ctx context.Context, w ferry.WriterID, e fs.DirEntry) (badFile, error) {
-	info, err := e.Info()
-	if err != nil {
-		return badFile{verdict: verdict{kind: vanished}}, nil // it went away while we looked
-	}
-	s.c.mu.Lock()
-	store := s.c.synced
-	s.c.mu.Unlock()
-	b := badFile{size: info.Size(), mtime: info.ModTime(), store: store}
-	old, seen := s.c.dirs[string(w)].bad[e.Name()]
-	if seen && old.size == b.size && old.mtime.Equal(b.mtime) && (old.kind != parked || old.store == b.store && len(s.batch) == 0) {
-		return old, nil
-	}
-	b.verdict, err = s.file(ctx, w, e.Name())
-	return b, err
-}
-
-// dir gives what is remembered of a writer's directory, with the names of all its records in the store.
-func (c *Channel) dir(ctx context.Context, w ferry.WriterID) (*dir, error) {
-	err := each(ctx, c.db, func(rows *sql.Rows) error {
-		var writer string
-		var epoch uint32
-		var seq uint64
-		var pl place
-		var id sql.RawBytes
-		if err := rows.Scan(&c.named, &writer, &epoch, &seq, &id, &pl.off, &pl.size); err != nil {
-			return err
-		}
-		copy(pl.id[:], id)
-		c.remembered(writer).names[recordName(epoch, seq, pl.id)] = pl
-		return nil
-	}, `SELECT n, writer, epoch, seq, id, off, size FROM records WHERE n > ? ORDER BY n`, c.named)
-	return c.remembered(string(w)), err
-}
-
-func (c *Channel) remembered(w string) *dir {
-	d := c.dirs[w]
-	if d == nil {
-		d = &dir{names: map[string]place{}, bad: map[string]badFile{}}
-		c.dirs[w] = d
-	}
-	return d
-}
-
-// listed puts back the own files that a listing of the directory lacks or shows with another size. It reports whether it
-// left or changed something, so that another look is due.
-func (s *scan) listed(ctx context.Context, w ferry.WriterID, entries []fs.DirEntry) (left bool, err error) {
-	d, err := s.c.dir(ctx, w)
-	if err != nil {
-		return false, err
-	}
-	missing := maps.Clone(d.names)
-	var damaged []string
-	for _, e := range entries {
-		pl, mine := missing[e.Name()]
-		if !mine {
-			s.sweep(w, e.Name())
-			continue
-		}
-		delete(missing, e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() == int64(pl.size) {
-			continue
-		}
-		damaged = append(damaged, e.Name())
-	}
-	names := append(damaged, slices.Sorted(maps.Keys(missing))...)
-	for _, name := range names[:min(len(names), maxRepublish)] {
-		if err := s.putBack(w, name, d.names[name]); err != nil {
-			return true, err
-		}
-		s.report.Republished++
-	}
-	return len(names) > 0, nil
-}
-
-// sweep removes what a killed write of this machine left under a temporary name.
-func (s *scan) sweep(w ferry.WriterID, name string) {
-	if len(name) > len(atomicfile.TempPrefix) && name[:len(atomicfile.TempPrefix)] == atomicfile.TempPrefix {
-		if err := s.root.Remove(path.Join(recordsPath(w), name)); err != nil {
-			s.c.log.Debug("a temporary file stays", "err", err)
-		}
-	}
-}
-
-func (s *scan) putBack(w ferry.WriterID, name string, pl place) error {
-	data, err := s.c.store.read(pl.off, pl.size)
-	if err != nil {
-		return err
-	}
-	if err := s.root.MkdirAll(recordsPath(w), folderMode); err != nil {
-		return err
-	}
-	return s.root.Write(path.Join(recordsPath(w), name), data, fileMode)
-}
-
-// strangers counts what lies beside the directories of the members. It opens nothing of it.
-func (s *scan) strangers(ctx context.Context) error {
-	info, err := s.root.Stat(writersDir)
-	if err != nil || !info.IsDir() || s.clean[writersDir] == stampOf(info) {
+// unsettle makes the next pass look at a directory.
+func (s *scan) unsettle(ctx context.Context, name string) error {
+	if _, settled := s.clean[name]; !settled {
 		return nil
 	}
-	entries, more, err := s.root.ReadDir(writersDir, maxWriters)
-	if err != nil {
-		return s.reject(ctx, writersDir, map[string]string{".": err.Error()})
-	}
-	why := map[string]string{}
-	roster := s.c.authority()
-	for _, e := range entries {
-		_, member := roster.Member(ferry.WriterID(e.Name()))
-		_, err := sign.ParseWriterID(e.Name())
-		switch {
-		case member || hidden(e.Name()):
-		case err != nil:
-			why[e.Name()] = "not the name of a writer; it is not opened"
-		default:
-			why[e.Name()] = "an unknown writer: no admission names it, so it is not opened"
-		}
-	}
-	if more {
-		why["."] = fmt.Sprintf("holds more than %d names; some are not counted", maxWriters)
-	}
-	if err := s.reject(ctx, writersDir, why); err != nil {
-		return err
-	}
-	if stamp := stampOf(info); stamp.settled(time.Now()) {
-		return s.c.settle(ctx, writersDir, stamp)
+	delete(s.clean, name)
+	if _, err := s.c.db.ExecContext(ctx, `DELETE FROM dirs WHERE dir = ?`, name); err != nil {
+		return fmt.Errorf("forget the directory %s: %w", name, err)
 	}
 	return nil
 }

@@ -5,14 +5,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 
 	"github.com/ferry-fleet/ferry"
-	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/sign"
 )
 
@@ -247,72 +243,4 @@ func (a *audit) finish() (VerifyReport, error) {
 		return cmp.Or(cmp.Compare(x.Writer, y.Writer), cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Detail, y.Detail))
 	})
 	return a.report, nil
-}
-
-// folderFile is one name in a writer's directory: its content, or with a kind why it is not read.
-type folderFile struct {
-	writer ferry.WriterID
-	path   string
-	data   []byte
-	kind   ProblemKind
-	why    string
-}
-
-// files reads every file in the directories of the wanted writers, in the order of their paths.
-func files(ctx context.Context, folder string, wanted func(ferry.WriterID) bool, each func(folderFile)) error {
-	root, err := atomicfile.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	writers, _, err := root.ReadDir(writersDir, maxWriters)
-	if err != nil {
-		return err
-	}
-	for _, w := range writers {
-		id := ferry.WriterID(w.Name())
-		_, err := sign.ParseWriterID(w.Name())
-		switch {
-		case hidden(w.Name()):
-		case err != nil:
-			each(folderFile{path: path.Join(writersDir, w.Name()), kind: ProblemFile, why: "not the name of a writer"})
-		case !wanted(id):
-			each(folderFile{writer: id, path: path.Join(writersDir, w.Name()), kind: ProblemStranger, why: "an unknown writer: no admission names it"})
-		default:
-			if err := filesOf(ctx, root, id, each); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func filesOf(ctx context.Context, root *atomicfile.Root, w ferry.WriterID, each func(folderFile)) error {
-	dir := recordsPath(w)
-	names, more, err := root.ReadDir(dir, maxNames)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		each(folderFile{writer: w, path: dir, kind: ProblemFile, why: err.Error()})
-	}
-	if more {
-		each(folderFile{writer: w, path: dir, kind: ProblemFile, why: fmt.Sprintf("holds more than %d names; some are not read", maxNames)})
-	}
-	for _, n := range names {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if hidden(n.Name()) {
-			continue
-		}
-		f := folderFile{writer: w, path: path.Join(dir, n.Name())}
-		if f.why = misfit(n.Name()); f.why == "" {
-			if f.data, _, err = root.ReadFile(f.path, sign.MaxRecord); err != nil {
-				f.why = err.Error()
-			}
-		}
-		if f.why != "" {
-			f.kind = ProblemFile
-		}
-		each(f)
-	}
-	return nil
 }

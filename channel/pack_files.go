@@ -1,0 +1,224 @@
+package channel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/sign"
+)
+
+// readPack says which pack was read to its end, so that it is not read again before it changes.
+type readPack struct {
+	size, mtime int64
+	epoch       uint32
+	numbers
+}
+
+// packFiles looks at a directory of packs of one writer.
+func (s *scan) packFiles(ctx context.Context, w ferry.WriterID, name string) error {
+	mine := s.own[w] && name == packsPath(w)
+	l, err := s.list(ctx, name, s.clean[name])
+	if err != nil || l.state == dirClean || l.state == dirOdd {
+		return err
+	}
+	s.expect(w)
+	if l.state == dirAbsent && !mine {
+		return nil
+	}
+	read, err := s.readPacks(ctx, name)
+	if err != nil {
+		return err
+	}
+	why, again, err := s.packEntries(ctx, w, l, read)
+	if err != nil {
+		return err
+	}
+	if mine {
+		left, err := s.putBackPacks(ctx, w, l)
+		if err != nil {
+			why["."] = "an own pack cannot be put back: " + err.Error()
+		}
+		again = again || left || err != nil
+	}
+	if l.state == dirAbsent {
+		return nil
+	}
+	return s.done(ctx, l, why, again)
+}
+
+func (s *scan) readPacks(ctx context.Context, dir string) (map[string]readPack, error) {
+	out := map[string]readPack{}
+	err := each(ctx, s.c.db, func(rows *sql.Rows) error {
+		var name string
+		var p readPack
+		err := rows.Scan(&name, &p.size, &p.mtime, &p.epoch, &p.from, &p.to)
+		out[name] = p
+		return err
+	}, `SELECT name, size, mtime, epoch, low, high FROM packs WHERE dir = ?`, dir)
+	return out, err
+}
+
+// packEntries reads the packs that were not read before.
+func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, read map[string]readPack) (why map[string]string, again bool, err error) {
+	d := s.c.dirAt(l.dir)
+	why = map[string]string{}
+	bad, here, cover := map[string]badFile{}, map[string]bool{}, coverage{}
+	parked, used := 0, int64(0)
+	for _, e := range l.entries {
+		name := e.Name()
+		if hidden(name) {
+			continue
+		}
+		if reason := misfitPack(name); reason != "" {
+			why[name] = reason
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it went away while we looked
+		}
+		used += info.Size()
+		p, was := read[name]
+		if !was || p.size != info.Size() || p.mtime != info.ModTime().UnixNano() {
+			var b badFile
+			if b, p, err = s.pack(ctx, w, path.Join(l.dir, name), info); err != nil {
+				return nil, false, err
+			}
+			if b.kind > outKnown {
+				bad[name] = b
+				again = again || b.kind != outRefused
+				if b.reason != "" {
+					why[name] = b.reason
+				}
+				if b.kind == outWaits {
+					parked++
+				}
+				continue
+			}
+		}
+		here[name] = true
+		cover[p.epoch] = append(cover[p.epoch], p.numbers)
+	}
+	s.park(l.dir, parked)
+	d.bad, d.cover, d.stamp = bad, cover.merged(), l.stamp
+	if err := s.used(ctx, l.dir, used); err != nil {
+		return nil, false, err
+	}
+	for name := range read {
+		if !here[name] {
+			return why, again, s.forgetPacks(ctx, l.dir, here)
+		}
+	}
+	return why, again, nil
+}
+
+// pack reads one pack, unless it looks the same as when it was not taken before.
+func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.FileInfo) (badFile, readPack, error) {
+	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered()}
+	old, seen := s.c.dirAt(path.Dir(name)).bad[path.Base(name)]
+	if seen && old.kind != outLater && old.size == b.size && old.mtime.Equal(b.mtime) {
+		due, err := s.filled(ctx, old)
+		if err != nil || !due {
+			return old, readPack{}, err
+		}
+	}
+	if s.held != "" || s.packs == maxPacks {
+		b.kind = outLater
+		return b, readPack{}, nil
+	}
+	s.packs++
+	data, why := s.readFile(name, maxPackBytes, "a pack")
+	if data == nil {
+		b.outcome = why
+		return b, readPack{}, nil
+	}
+	records, err := parsePackFile(data)
+	switch {
+	case errors.Is(err, sign.ErrIncomplete):
+		b.outcome = outcome{outGrowing, "truncated: " + err.Error()}
+		return b, readPack{}, nil
+	case err != nil:
+		b.outcome = outcome{outRefused, err.Error()}
+		return b, readPack{}, nil
+	}
+	p := readPack{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	if err := s.unpack(ctx, w, records, &b, &p); err != nil || b.kind > outKnown {
+		return b, p, err
+	}
+	_, err = s.c.db.ExecContext(ctx, `INSERT OR REPLACE INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		path.Dir(name), path.Base(name), p.size, p.mtime, p.epoch, int64(p.from), int64(p.to))
+	if err != nil {
+		return b, p, fmt.Errorf("remember the pack %s: %w", name, err)
+	}
+	return b, p, nil
+}
+
+// unpack offers the records of a pack to the store. The pack counts as read when the store has every one of them.
+func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b *badFile, p *readPack) error {
+	for i, data := range records {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		u, err := sign.ParseHeader(data)
+		if err != nil {
+			b.outcome = outcome{outRefused, fmt.Sprintf("record %d of the pack: %v", i+1, err)}
+			return s.flush(ctx)
+		}
+		h := u.Header()
+		if i == 0 {
+			p.epoch, p.from = h.Epoch, h.Seq
+		}
+		if h.Epoch != p.epoch || h.Seq != p.from+uint64(i) {
+			b.outcome = outcome{outRefused, fmt.Sprintf("record %d of the pack does not follow the one before it", i+1)}
+			return s.flush(ctx)
+		}
+		p.to = h.Seq
+		have, err := s.has(ctx, u.ID())
+		if err != nil {
+			return err
+		}
+		if have {
+			continue
+		}
+		out, err := s.offer(ctx, w, data)
+		if err != nil {
+			return err
+		}
+		if out.kind > outKnown {
+			b.outcome, b.at, b.seq = out, chain{w, h.Epoch}, h.Seq
+			if out.reason != "" {
+				b.reason = fmt.Sprintf("record %d of the pack: %s", i+1, out.reason)
+			}
+			return s.flush(ctx)
+		}
+	}
+	return s.flush(ctx)
+}
+
+// has reports whether the store has a record, whose signature then held.
+func (s *scan) has(ctx context.Context, id ferry.RecordID) (bool, error) {
+	var n int
+	return one(ctx, s.c.db, []any{&n}, `SELECT n FROM records WHERE id = ?`, id[:])
+}
+
+// forgetPacks drops what is remembered of packs of a directory that are not there any more.
+func (s *scan) forgetPacks(ctx context.Context, dir string, here map[string]bool) error {
+	read, err := s.readPacks(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for name := range read {
+		if here[name] {
+			continue
+		}
+		if _, err := s.c.db.ExecContext(ctx, `DELETE FROM packs WHERE dir = ? AND name = ?`, dir, name); err != nil {
+			return fmt.Errorf("forget the pack %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
+	"github.com/ferry-fleet/ferry/sign"
+)
+
+// When loose records are packed.
+const (
+	sealCount  = 256
+	sealAge    = 7 * 24 * time.Hour
+	maxRemoved = 1024 // loose files that one call removes
+)
+
+// SealReport says what SealLoose did.
+type SealReport struct {
+	Pack    string // path of the pack that was made, or empty
+	Records int    // in it
+	Removed int    // loose files that are in packs
+}
+
+// errNothingToSeal ends a write without a record.
+var errNothingToSeal = errors.New("nothing to seal")
+
+// SealLoose packs the writer's own loose records, when there are 256 or the oldest has waited for a week, and says so in a
+// seal record. Loose files go later: when the pack was read back from the folder and is what the store gives, and either
+// every active member has said that it has the seal or 30 days have passed. It is cheap when nothing is due.
+func (w *Writer) SealLoose(ctx context.Context, now time.Time) (SealReport, error) {
+	var report SealReport
+	p, err := w.pack(ctx, now)
+	if err != nil {
+		return report, fmt.Errorf("seal: %w", err)
+	}
+	if p != nil {
+		seal := &ferry.Seal{Epoch: int64(p.epoch), From: int64(p.from), To: int64(p.to), Pack: packSum(p.bytes), Size: int64(len(p.bytes))}
+		_, err := w.Update(ctx, now, func(tx *Tx) error {
+			// Another process of this writer may have sealed meanwhile.
+			if seals, err := w.c.sealsOf(ctx, w.id); err != nil || seals.upTo[p.epoch]+1 != p.from {
+				return errors.Join(err, errNothingToSeal)
+			}
+			_, err := tx.Add(seal)
+			return err
+		})
+		if err != nil && !errors.Is(err, errNothingToSeal) {
+			return report, fmt.Errorf("seal: %w", err)
+		}
+		report.Pack, report.Records = p.name(w.id), int(p.to-p.from)+1
+	}
+	if report.Removed, err = w.removeSealed(ctx, now); err != nil {
+		return report, fmt.Errorf("seal: %w", err)
+	}
+	return report, nil
+}
+
+// pack writes the next pack into the folder and reads it back. It is nil when none is due.
+func (w *Writer) pack(ctx context.Context, now time.Time) (*pack, error) {
+	c := w.c
+	if err := c.lock.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer c.lock.release()
+	if err := c.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := c.scan(ctx); err != nil {
+		return nil, err
+	}
+	tx, err := w.begin(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	seals, err := c.sealsOf(ctx, w.id)
+	if err != nil {
+		return nil, err
+	}
+	at, from := chain{w.id, tx.epoch}, seals.upTo[tx.epoch]+1
+	due, err := c.sealDue(ctx, at, numbers{from, tx.tip.seq}, now)
+	if err != nil || !due {
+		return nil, err
+	}
+	p, err := c.packRange(ctx, at, numbers{from, tx.tip.seq})
+	if err != nil {
+		return nil, err
+	}
+	c.at("packed")
+	root, err := atomicfile.OpenRoot(c.cfg.Folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(packsPath(w.id), folderMode); err != nil {
+		return nil, err
+	}
+	if err := root.Create(p.name(w.id), p.bytes, fileMode); err != nil {
+		return nil, err
+	}
+	c.at("pack")
+	return p, samePack(root, p.name(w.id), p.bytes)
+}
+
+// sealDue reports whether a range of loose records is to be packed. A seal alone is not.
+func (c *Channel) sealDue(ctx context.Context, w chain, r numbers, now time.Time) (bool, error) {
+	if r.to < r.from+1 {
+		return false, nil
+	}
+	if r.to-r.from+1 >= sealCount {
+		return true, nil
+	}
+	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE writer = ? AND epoch = ? AND seq = ? LIMIT 1`,
+		string(w.writer), w.epoch, int64(r.from))
+	if err != nil || len(at) == 0 {
+		return false, err
+	}
+	oldest, err := c.load(at[0])
+	return err == nil && now.Sub(oldest.head.Time) > sealAge, err
+}
+
+// samePack reads a pack from the folder and compares it with what the store gives.
+func samePack(root *atomicfile.Root, name string, want []byte) error {
+	have, _, err := root.ReadFile(name, maxPackBytes)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(have, want) {
+		return fmt.Errorf("the pack %s is not as it was written", name)
+	}
+	return nil
+}
+
+// removeSealed removes the loose files of the seals that everybody has.
+func (w *Writer) removeSealed(ctx context.Context, now time.Time) (int, error) {
+	c := w.c
+	if err := c.lock.acquire(ctx); err != nil {
+		return 0, err
+	}
+	defer c.lock.release()
+	seals, err := c.sealsOf(ctx, w.id)
+	if err != nil || len(seals.list) == 0 {
+		return 0, err
+	}
+	root, err := atomicfile.OpenRoot(c.cfg.Folder)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	entries, _, err := root.ReadDir(recordsPath(w.id), maxNames)
+	if err != nil {
+		return 0, err
+	}
+	removed := 0
+	for _, seal := range seals.list {
+		var loose []string
+		for _, e := range entries {
+			epoch, seq, _, err := sign.ParseName(e.Name())
+			if err == nil && int64(epoch) == seal.Epoch && seq >= uint64(seal.From) && seq <= uint64(seal.To) {
+				loose = append(loose, e.Name())
+			}
+		}
+		if len(loose) == 0 || removed+len(loose) > maxRemoved+maxPackRecords {
+			continue
+		}
+		known, err := c.sealKnown(ctx, w.id, seal, now)
+		if err != nil {
+			return removed, err
+		}
+		if !known {
+			continue
+		}
+		n, err := c.removeLoose(ctx, root, w.id, seal.Seal, loose)
+		if removed += n; err != nil || removed >= maxRemoved {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// removeLoose removes the files of a seal whose pack is in the folder, byte for byte as the store gives it.
+func (c *Channel) removeLoose(ctx context.Context, root *atomicfile.Root, w ferry.WriterID, seal ferry.Seal, loose []string) (int, error) {
+	file, err := c.rebuild(ctx, w, seal)
+	if err != nil {
+		return 0, err
+	}
+	if err := samePack(root, path.Join(packsPath(w), sealedName(seal)), file); err != nil {
+		return 0, nil // the next pass writes it again; until then the loose files stay
+	}
+	records, err := parsePackFile(file)
+	if err != nil {
+		return 0, err
+	}
+	packed := map[string]bool{}
+	for _, data := range records {
+		u, err := sign.ParseHeader(data)
+		if err != nil {
+			return 0, err
+		}
+		packed[u.Name()] = true
+	}
+	n := 0
+	for _, name := range loose {
+		if !packed[name] {
+			continue // another branch: evidence of a fork
+		}
+		if err := root.Remove(path.Join(recordsPath(w), name)); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// sealKnown reports whether every member that is not silent has the seal, or has had time enough.
+func (c *Channel) sealKnown(ctx context.Context, w ferry.WriterID, seal sealedRange, now time.Time) (bool, error) {
+	silence := c.cfg.Limits.filled().Silence
+	if now.Sub(seal.rec.Time) > silence {
+		return true, nil
+	}
+	heard, err := c.heard(ctx)
+	if err != nil {
+		return false, err
+	}
+	beats := c.Beats()
+	for _, m := range c.authority().Members() {
+		mine := m.Writer == w
+		if !mine {
+			var n int
+			if mine, err = one(ctx, c.db, []any{&n}, `SELECT 1 FROM own WHERE writer = ? LIMIT 1`, string(m.Writer)); err != nil {
+				return false, err
+			}
+		}
+		if at, ok := heard[m.Writer]; mine || ok && now.Sub(at) > silence {
+			continue
+		}
+		if b, ok := beats[m.Writer]; !ok || !sawSeal(b, w, seal) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func sawSeal(b ferry.Beat, w ferry.WriterID, seal sealedRange) bool {
+	for _, h := range b.Saw {
+		if h.Writer == w && (h.Epoch > seal.rec.Epoch || h.Epoch == seal.rec.Epoch && h.Seq >= seal.seq) {
+			return true
+		}
+	}
+	return false
+}
