@@ -82,6 +82,6 @@
 // # Policies
 //
 // Versions of a policy name the one before, with the version 1 higher, or begin with 1; the generation is that of the root in
-// force where they were written. The pair of generation and version decides, then the master before a delegate, then the
-// smaller id. A later version that does not follow from the one in force is a hold: something is withheld here.
+// force where they were written. The pair of generation and version decides, then the master before a delegate, then
+// what the master wrote first, then the smaller id. A later version that does not follow from the one in force is a hold: something is withheld here.
 package authority

@@ -25,7 +25,7 @@ type Feeds interface {
 // Evaluate computes who may do what in a channel: first the chain of roots, then the members, then the delegations, then the
 // policies. Without the root record whose id is the channel's the roster is empty.
 func Evaluate(channel ferry.RecordID, roots []RootRecord, feeds Feeds) *Roster {
-	e := &evaluation{chain: newChain(channel, roots), feeds: feeds, uses: map[ferry.RecordID]*usage{}}
+	e := &evaluation{chain: newChain(channel, roots), feeds: feeds, uses: map[ferry.RecordID]*usage{}, sound: map[string]sign.PublicKey{}}
 	e.masters()
 	r := e.replay(nil)
 	e.count(r)
@@ -46,6 +46,7 @@ type evaluation struct {
 	line  []*member                 // the masters
 	uses  map[ferry.RecordID]*usage // by the delegation
 	hold  string
+	sound map[string]sign.PublicKey // keys that were parsed before: that is most of the cost
 	names map[string]ferry.WriterID // that the masters give to others
 	keys  map[string]bool           // that the masters give to others
 }
@@ -95,6 +96,17 @@ func (e *evaluation) reserve(rec ferry.Record) {
 	case *ferry.Opaque:
 		e.holds(fmt.Sprintf("the master's %s %s needs a newer ferry (%v): upgrade ferry on this machine", b.Is, rec.ID.Short(), b.Need))
 	}
+}
+
+func (e *evaluation) parse(s string) (sign.PublicKey, error) {
+	if k, ok := e.sound[s]; ok {
+		return k, nil
+	}
+	k, err := sign.ParsePublicKey(s)
+	if err == nil {
+		e.sound[s] = k
+	}
+	return k, err
 }
 
 // read gives the statements of an epoch that count.

@@ -47,7 +47,7 @@ func (r *Roster) rule(s statement) {
 	case *ferry.Delegate:
 		why = r.delegate(s, b)
 	case *ferry.Invite:
-		if _, err := sign.ParsePublicKey(b.Key); err != nil {
+		if _, err := r.evaluation.parse(b.Key); err != nil {
 			why = err.Error()
 			break
 		}
@@ -62,7 +62,7 @@ func (r *Roster) admit(s statement, a *ferry.Admit) string {
 	if a.Epoch != 1 {
 		return fmt.Sprintf("epoch %d: a writer begins with epoch 1", a.Epoch)
 	}
-	key, err := CheckMember(a.Member)
+	key, err := checkMember(a.Member, r.evaluation.parse)
 	if err != nil {
 		return err.Error()
 	}
@@ -202,7 +202,7 @@ func (r *Roster) readmit(s statement, b *ferry.Readmit) string {
 	if why != "" {
 		return why
 	}
-	key, err := sign.ParsePublicKey(b.Key)
+	key, err := r.evaluation.parse(b.Key)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -225,8 +225,10 @@ func (r *Roster) readmit(s statement, b *ferry.Readmit) string {
 func fold(n ferry.AgentName) string { return strings.ToLower(string(n)) }
 
 // CheckMember reports what is wrong with a member: its key, an id that is not the key's, its name or a grant.
-func CheckMember(m ferry.Member) (sign.PublicKey, error) {
-	key, err := sign.ParsePublicKey(m.Key)
+func CheckMember(m ferry.Member) (sign.PublicKey, error) { return checkMember(m, sign.ParsePublicKey) }
+
+func checkMember(m ferry.Member, parse func(string) (sign.PublicKey, error)) (sign.PublicKey, error) {
+	key, err := parse(m.Key)
 	if err != nil {
 		return key, fmt.Errorf("member %q: %w", m.Name, err)
 	}

@@ -14,6 +14,7 @@ type version struct {
 	rec   ferry.Record
 	body  *ferry.Policy
 	level ferry.Level
+	at    place // where the master wrote it
 }
 
 // head is the version of a policy that is in force, and why nobody may act under it.
@@ -23,9 +24,9 @@ type head struct {
 }
 
 // compare orders versions by what they outrank, the stronger first: the root's generation, then the version, then the
-// master before a delegate, then the smaller id.
+// master before a delegate, then what the master wrote first, then the smaller id.
 func (v version) compare(w version) int {
-	return cmp.Or(v.rank(w), cmp.Compare(v.level, w.level), bytes.Compare(v.rec.ID[:], w.rec.ID[:]))
+	return cmp.Or(v.rank(w), cmp.Compare(v.level, w.level), v.at.compare(w.at), bytes.Compare(v.rec.ID[:], w.rec.ID[:]))
 }
 
 func (v version) rank(w version) int {
@@ -35,7 +36,7 @@ func (v version) rank(w version) int {
 // policies finds the policies in force.
 func (e *evaluation) policies(r *Roster) {
 	byKind := map[ferry.PolicyKind][]version{}
-	add := func(rec ferry.Record, under int64) {
+	add := func(rec ferry.Record, at place, under int64) {
 		p, ok := rec.Body.(*ferry.Policy)
 		if !ok {
 			return
@@ -45,10 +46,10 @@ func (e *evaluation) policies(r *Roster) {
 			r.refused[rec.ID] = why
 			return
 		}
-		byKind[p.Kind] = append(byKind[p.Kind], version{rec, p, level})
+		byKind[p.Kind] = append(byKind[p.Kind], version{rec, p, level, at})
 	}
 	for _, s := range e.own {
-		add(s.Record, e.generation(place{s.at.master, s.at.seq - 1}))
+		add(s.Record, s.at, e.generation(place{s.at.master, s.at.seq - 1}))
 	}
 	for _, w := range r.order {
 		m := r.members[w]
@@ -58,7 +59,7 @@ func (e *evaluation) policies(r *Roster) {
 			}
 			for _, rec := range e.read(m, uint32(i+1)) {
 				at, _ := r.seen(rec)
-				add(rec, e.generation(at))
+				add(rec, place{}, e.generation(at))
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func (r *Roster) writesPolicy(rec ferry.Record, p *ferry.Policy, under int64) (f
 	if r.members[rec.Writer].master == 0 {
 		scope := ruleFor(p).scope
 		if scope == "" {
-			return 0, fmt.Sprintf("the %s policy is the master's alone", p.Kind)
+			return 0, fmt.Sprintf("the %s policy needs the master: no delegation reaches it", p.Kind)
 		}
 		if why := r.delegated(rec, scope); why != "" {
 			return 0, why
