@@ -1,5 +1,15 @@
 package ferry
 
+// Types lists the types of format v1.
+func Types() []Type {
+	return []Type{
+		TypeRoot, TypeAdmit, TypeRevoke, TypeReadmit, TypeDelegate, TypeInvite, TypePolicy, TypeCheckpoint, TypeInventory,
+		TypeSeal, TypeRedact, TypeForkProof, TypeAnomaly, TypeOrder, TypeClaim, TypeStart, TypeRun, TypeStop, TypeRetire,
+		TypeReassign, TypeResult, TypeVerdict, TypeApprove, TypeLanded, TypeCancel, TypeInterrupt, TypeQuestion, TypeAnswer,
+		TypeNote,
+	}
+}
+
 // New gives an empty body for a type, to decode into, or nil when this
 // version does not know the type.
 func New(t Type) Body {

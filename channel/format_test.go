@@ -55,7 +55,7 @@ func bodyTables(t *testing.T) string {
 	var out strings.Builder
 	var inner []reflect.Type
 	seen := map[reflect.Type]bool{}
-	for _, typ := range types() {
+	for _, typ := range ferry.Types() {
 		rt := reflect.TypeOf(ferry.New(typ)).Elem()
 		fmt.Fprintf(&out, "\n### `%s`\n\n%s", typ, bodyTable(rt, docs, seen, &inner))
 	}

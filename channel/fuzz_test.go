@@ -11,18 +11,9 @@ import (
 	"github.com/ferry-fleet/ferry/sign"
 )
 
-// types lists every type of record.
-func types() []ferry.Type {
-	return []ferry.Type{
-		ferry.TypeRoot, ferry.TypeAdmit, ferry.TypeOrder, ferry.TypeClaim, ferry.TypeStart, ferry.TypeRun, ferry.TypeStop,
-		ferry.TypeResult, ferry.TypeVerdict, ferry.TypeApprove, ferry.TypeLanded, ferry.TypeCancel, ferry.TypeInterrupt,
-		ferry.TypeQuestion, ferry.TypeAnswer, ferry.TypeNote,
-	}
-}
-
 // What a body decodes to can be written again, and is read back as the same.
 func FuzzBody(f *testing.F) {
-	for i, t := range types() {
+	for i, t := range ferry.Types() {
 		body, err := sign.EncodeJSON(ferry.New(t))
 		if err != nil {
 			f.Fatal(err)
@@ -33,7 +24,7 @@ func FuzzBody(f *testing.F) {
 	f.Add(3, []byte(`{"order":"0101010101010101010101010101010101010101010101010101010101010101","attempt":1}`))
 	f.Add(8, []byte(`{"order":"0101010101010101010101010101010101010101010101010101010101010101","result":"","decision":"reject"}`))
 	f.Fuzz(func(t *testing.T, i int, body []byte) {
-		typ := types()[uint(i)%uint(len(types()))]
+		typ := ferry.Types()[uint(i)%uint(len(ferry.Types()))]
 		b, err := channel.DecodeBody(typ, body)
 		if err != nil {
 			return
