@@ -47,7 +47,7 @@ var rooms = []room{
 	{"coder", 2, "+/... . policy policy/shell engines internal/process internal/box internal/redact internal/skill internal/atomicfile internal/sqlite"},
 	{"coder/...", 2, "coder/... . policy policy/shell engines internal/process internal/box internal/redact internal/skill internal/atomicfile internal/sqlite"},
 	// Landing rests on evidence and is decided on the channel, which is on the same level.
-	{"land", 2, ". authority channel evidence internal/worktree internal/gitfacts internal/process internal/atomicfile internal/redact"},
+	{"land", 2, ". sign authority channel evidence internal/worktree internal/gitfacts internal/process internal/atomicfile internal/redact"},
 
 	{"worker", 3, ". sign authority channel engines evidence policy recorder router " + roleRooms},
 	{"adversary", 3, ". sign authority channel engines evidence policy recorder router " + roleRooms},
