@@ -16,7 +16,7 @@ func (f *fold) state() {
 		if hold != "" {
 			t.State, t.Hold = StateBlocked, hold
 		}
-	case StateOffered, StateChangesRequested, StateRefuted:
+	case StateOffered, StateClaimed, StateChangesRequested, StateRefuted:
 		t.Hold = hold
 	case StateRunning:
 		if t.Paused {

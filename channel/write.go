@@ -17,26 +17,6 @@ var (
 	ErrNotClaimable = errors.New("the order cannot be begun")
 )
 
-// NotClaimable says why an order cannot be begun. It is an ErrNotClaimable.
-type NotClaimable struct {
-	Label   ferry.Label
-	State   ferry.State
-	Hold    string
-	Attempt int64 // the attempt that would come next
-}
-
-// Error says it in words.
-func (e *NotClaimable) Error() string {
-	s := fmt.Sprintf("order %s: %v: it is %s", e.Label, ErrNotClaimable, e.State)
-	if e.Hold != "" {
-		s += ", " + e.Hold
-	}
-	return fmt.Sprintf("%s (next is attempt %d)", s, e.Attempt)
-}
-
-// Is makes the error an ErrNotClaimable.
-func (e *NotClaimable) Is(target error) bool { return target == ErrNotClaimable }
-
 // one writes a single record after a look at what is there.
 func (w *Writer) one(ctx context.Context, now time.Time, make func(tx *Tx) (ferry.Body, error)) (ferry.RecordID, error) {
 	added, err := w.Update(ctx, now, func(tx *Tx) error {
@@ -93,53 +73,6 @@ func (tx *Tx) issue(o ferry.Order) (*ferry.Order, error) {
 // Admit lets a writer in, or adds to the grants of a member. Only the master can.
 func (w *Writer) Admit(ctx context.Context, now time.Time, m ferry.Member) (ferry.RecordID, error) {
 	return w.one(ctx, now, given(&ferry.Admit{Member: m, Epoch: 1}))
-}
-
-// BeginSpec says which attempt of which order begins, and with what. Order, Attempt and Claim of Start are filled in.
-type BeginSpec struct {
-	Order   ferry.RecordID
-	Attempt int64
-	Start   ferry.Start
-}
-
-// Begin claims an order and starts the attempt, both durable before it returns. It is a NotClaimable when the order, as it
-// stands under the lock, is not to be begun by this writer at this attempt: another was faster, or something is in the way.
-func (w *Writer) Begin(ctx context.Context, now time.Time, spec BeginSpec) (claim, start ferry.RecordID, err error) {
-	_, err = w.Update(ctx, now, func(tx *Tx) error {
-		t, err := tx.Task(spec.Order)
-		if err != nil {
-			return err
-		}
-		if claim, err = tx.claim(&t, spec.Attempt); err != nil {
-			return err
-		}
-		s := spec.Start
-		s.Order, s.Attempt, s.Claim = spec.Order, spec.Attempt, claim
-		start, err = tx.Add(&s)
-		return err
-	})
-	if err != nil && !errors.Is(err, ErrUnpublished) {
-		return ferry.RecordID{}, ferry.RecordID{}, err
-	}
-	return claim, start, err
-}
-
-// claim gives the writer's claim of an attempt: the one it holds, or a new one.
-func (tx *Tx) claim(t *ferry.Task, attempt int64) (ferry.RecordID, error) {
-	no := &NotClaimable{Label: t.Order.Label, State: t.State, Hold: t.Hold, Attempt: t.Next.Attempt}
-	me, _ := tx.roster.Member(tx.w.id)
-	switch {
-	case attempt != t.Next.Attempt:
-		return ferry.RecordID{}, no
-	case t.Order.To != "" && t.Order.To != me.Name:
-		no.Hold = fmt.Sprintf("it is for %s, not for %s", t.Order.To, me.Name)
-		return ferry.RecordID{}, no
-	case t.State == ferry.StateClaimed && t.Holder == tx.w.id:
-		return t.LiveClaim, nil
-	case !t.Next.Claimable:
-		return ferry.RecordID{}, no
-	}
-	return tx.Add(&ferry.Claim{Order: t.ID, Attempt: attempt})
 }
 
 // Verdict writes what a reviewer says of a result. The result must be one of the order's.

@@ -14,8 +14,25 @@ import (
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 )
 
-// begin claims and starts the next attempt of an order, durably, and then
-// lets its goroutine go. Losing the order to another worker is not an error.
+// claim publishes that this worker intends to run the next attempt of an order.
+func (w *Worker) claim(ctx context.Context, s Step, now time.Time) error {
+	id, err := w.cfg.Writer.Claim(ctx, now, channel.ClaimSpec{Order: s.Order, Attempt: s.Attempt, Supersedes: s.Over})
+	if errors.Is(err, channel.ErrNotClaimable) {
+		w.log.Info("not claimed", "task", string(s.Label), "err", err)
+		return nil
+	}
+	if err = w.unpublished(err); err != nil {
+		return fmt.Errorf("claim %s: %w", s.Label, err)
+	}
+	w.fleet.Claimed(w.clock(), id)
+	w.wakeIn(max(w.fleet.Settle(), time.Millisecond))
+	w.log.Info("claimed", "task", string(s.Label), "reason", s.Reason)
+	return nil
+}
+
+// begin starts the next attempt of an order, durably, on the claim that was
+// made before or with one that it makes, and then lets its goroutine go.
+// Losing the order to another worker is not an error.
 func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 	task, err := w.cfg.Channel.Task(ctx, s.Order.String())
 	if err != nil {
@@ -24,7 +41,12 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 	start := ferry.Start{
 		Engine: string(w.cfg.Engine.Name), Model: w.cfg.Engine.Model, Sandbox: string(w.cfg.Box.Level), From: task.Next.From,
 	}
-	_, id, err := w.cfg.Writer.Begin(ctx, now, channel.BeginSpec{Order: s.Order, Attempt: s.Attempt, Start: start})
+	var id ferry.RecordID
+	if s.Do == DoStart {
+		id, err = w.cfg.Writer.Start(ctx, now, channel.StartSpec{Order: s.Order, Claim: s.Claim, Lapsed: s.Over, Start: start})
+	} else {
+		_, id, err = w.cfg.Writer.Begin(ctx, now, channel.BeginSpec{Order: s.Order, Attempt: s.Attempt, Start: start})
+	}
 	if errors.Is(err, channel.ErrNotClaimable) {
 		w.log.Info("lost", "task", string(s.Label), "err", err)
 		return nil

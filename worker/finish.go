@@ -22,7 +22,9 @@ func (w *Worker) take(ctx context.Context, e event, now time.Time) {
 	c := e.closed
 	delete(w.running, e.start)
 	w.learn(c, now)
-	if err := w.submit(ctx, c, now); err != nil {
+	if err := w.submit(ctx, c, now); errors.Is(err, errGrace) {
+		w.unsaid = append(w.unsaid, c)
+	} else if err != nil {
 		w.log.Error("close the attempt; it is tried again", "task", string(c.label), "err", err)
 		w.unsaid = append(w.unsaid, c)
 	}
@@ -65,10 +67,18 @@ func (w *Worker) learn(c *closing, now time.Time) {
 	}
 }
 
+// errGrace reports that a result is not handed in yet: right after a start or a
+// sleep the record that fences it may still be on its way.
+var errGrace = errors.New("what happened meanwhile may still arrive")
+
 // submit writes the end of an attempt into the channel, unless the order is
 // no longer ours, and then lets its trees go.
 func (w *Worker) submit(ctx context.Context, c *closing, now time.Time) error {
 	j := c.last
+	if left := w.fleet.Grace(w.clock()); left > 0 && j.Result != nil {
+		w.wakeIn(left)
+		return errGrace
+	}
 	err := w.write(ctx, now, func(tx *channel.Tx) error {
 		task, err := tx.Task(c.order)
 		if err != nil {
@@ -110,7 +120,7 @@ func (w *Worker) closingRecords(t *ferry.Task, c *closing) []ferry.Body {
 			mine = &t.Attempts[i]
 		}
 	}
-	if mine == nil || mine.Stop != nil || !mine.Result.IsZero() {
+	if mine == nil || mine.Stop != nil && mine.Stop.Reason != ferry.StopRetired || !mine.Result.IsZero() {
 		return nil
 	}
 	var out []ferry.Body
@@ -137,7 +147,10 @@ func (w *Worker) flush(ctx context.Context, now time.Time) error {
 	var left []*closing
 	for _, c := range w.unsaid {
 		if failed := w.submit(ctx, c, now); failed != nil {
-			left, err = append(left, c), errors.Join(err, failed)
+			left = append(left, c)
+			if !errors.Is(failed, errGrace) {
+				err = errors.Join(err, failed)
+			}
 		}
 	}
 	w.unsaid = left

@@ -14,7 +14,9 @@ type Do string
 
 // The steps of a pass.
 const (
-	DoBegin   Do = "begin"   // claim the order and start its next attempt
+	DoBegin   Do = "begin"   // claim the order and start its next attempt, in one write
+	DoClaim   Do = "claim"   // claim its next attempt
+	DoStart   Do = "start"   // start the attempt that is claimed
 	DoCancel  Do = "cancel"  // end an attempt that runs here
 	DoFreeze  Do = "freeze"  // stop the engine's processes and clocks
 	DoThaw    Do = "thaw"    // let them go on
@@ -30,11 +32,13 @@ type Step struct {
 	Do      Do
 	Order   ferry.RecordID
 	Label   ferry.Label
-	Start   ferry.RecordID // of cancel, freeze, thaw, steer, recover
-	Claim   ferry.RecordID // of release
-	Attempt int64          // of begin
+	Start   ferry.RecordID   // of cancel, freeze, thaw, steer, recover
+	Claim   ferry.RecordID   // of release and start
+	Attempt int64            // of begin, claim and start
+	Over    []ferry.RecordID // of claim: the live starts that it supersedes; of start: the claims before it that have lapsed
 	Why     ferry.StopReason
 	Reason  string
+	Soon    bool // of hold: other workers are given time, and then it goes on
 	Steers  []ferry.Steer
 	Ask     *ferry.Question
 }
@@ -51,21 +55,24 @@ type Running struct {
 // Input is everything a plan follows from.
 type Input struct {
 	Now     time.Time
+	Clock   Clock
 	Me      ferry.WriterID
 	Agent   ferry.AgentName
 	Tasks   []ferry.Task // the active ones, in order of arrival
 	Running map[ferry.RecordID]Running
 	Slots   int
+	Width   int    // how many orders may run in the whole fleet; 0 means no limit
 	Stopped string // why nothing new may begin on this machine: paused, disk, shutting down
 	Engine  string // why the engine may not be used now
 	Backoff func(failures int) time.Duration
-	Seen    map[ferry.RecordID]time.Time // when this worker first saw the present attempt open
-	Settle  time.Duration                // how long another worker's first right to a revision lasts
+	Fleet   *Fleet                    // after its Look at these tasks
+	Names   map[ferry.WriterID]string // of the members, for people: "wisp on box"
 }
 
-// Plan says what to do next, with a reason for everything that is not done.
-// It is pure: plan_test.go is the specification of the worker.
-func Plan(in Input) []Step {
+// Plan says what to do next, with a reason for everything that is not done,
+// and after which time it is to be asked again though nothing has happened; 0
+// means never. It is pure: plan_test.go is the specification of the worker.
+func Plan(in Input) ([]Step, time.Duration) {
 	p := planner{in: in, free: in.Slots}
 	for _, r := range in.Running {
 		if !r.Idle {
@@ -81,7 +88,8 @@ func Plan(in Input) []Step {
 	for _, start := range p.lost() {
 		p.add(Step{Do: DoCancel, Order: in.Running[start].Order, Start: start, Why: ferry.StopFenced, Reason: "the order is settled elsewhere"})
 	}
-	return p.steps
+	p.silenced()
+	return p.steps, p.next
 }
 
 type planner struct {
@@ -89,7 +97,16 @@ type planner struct {
 	free  int
 	steps []Step
 	known map[ferry.RecordID]bool // running starts that a task was found for
-	begun []*ferry.Task           // orders this plan begins
+	begun []*ferry.Task           // orders this plan begins or claims
+	wide  int                     // orders that run anywhere, with those
+	next  time.Duration
+}
+
+// wake asks for another plan after a while.
+func (p *planner) wake(after time.Duration) {
+	if after = max(after, time.Millisecond); p.next == 0 || after < p.next {
+		p.next = after
+	}
 }
 
 func (p *planner) add(s Step) { p.steps = append(p.steps, s) }
@@ -124,9 +141,23 @@ func (p *planner) ours(t *ferry.Task) {
 			p.add(Step{Do: DoRecover, Order: t.ID, Label: t.Order.Label, Start: a.Start, Why: ferry.StopOrphan, Reason: "its worker process is gone"})
 		}
 	}
-	if !t.LiveClaim.IsZero() && t.Holder == p.in.Me {
-		p.add(Step{Do: DoRelease, Order: t.ID, Label: t.Order.Label, Claim: t.LiveClaim, Why: ferry.StopReleased, Reason: "released as stale: claimed, never started"})
+	if t.State == ferry.StateRunning {
+		p.wide++
 	}
+	for _, cl := range t.Claims {
+		if cl.Writer != p.in.Me {
+			continue
+		}
+		if _, _, ok := p.in.Fleet.mine(t); ok {
+			p.free-- // its slot is kept until it starts or is given back
+			continue
+		}
+		p.release(t, cl.ID, "released as stale: claimed, never started")
+	}
+}
+
+func (p *planner) release(t *ferry.Task, claim ferry.RecordID, why string) {
+	p.add(Step{Do: DoRelease, Order: t.ID, Label: t.Order.Label, Claim: claim, Why: ferry.StopReleased, Reason: why})
 }
 
 func (p *planner) see(start ferry.RecordID) {
@@ -150,6 +181,8 @@ func (p *planner) steer(t *ferry.Task, start ferry.RecordID, r Running) {
 		}
 	case t.Live != start:
 		s.Do, s.Why, s.Reason = DoCancel, ferry.StopFenced, "another attempt holds the order"
+	case t.State != ferry.StateRunning:
+		s.Do, s.Why, s.Reason = DoCancel, ferry.StopFenced, "the order is settled elsewhere: it is "+string(t.State)
 	case t.Paused && !r.Frozen:
 		s.Do, s.Reason = DoFreeze, "paused"
 	case !t.Paused && r.Frozen:
@@ -176,14 +209,18 @@ func (p *planner) lost() []ferry.RecordID {
 			out = append(out, start)
 		}
 	}
-	slices.SortFunc(out, func(a, b ferry.RecordID) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(out, byID)
 	return out
 }
 
 // take decides about an order that somebody may begin.
 func (p *planner) take(t *ferry.Task) {
 	s := Step{Do: DoHold, Order: t.ID, Label: t.Order.Label, Attempt: t.Next.Attempt}
-	if !t.Next.Claimable {
+	claim, _, claimed := p.in.Fleet.mine(t)
+	if _, open := p.in.Fleet.open[t.ID]; !open || p.foreign(t, claimed) {
+		if claimed {
+			p.release(t, claim, "given back: the order is not open any more")
+		}
 		if s.Reason = p.notOpen(t); s.Reason != "" {
 			p.add(s)
 		}
@@ -191,15 +228,27 @@ func (p *planner) take(t *ferry.Task) {
 	}
 	if ask := brake(t); ask != nil {
 		s.Do, s.Ask, s.Reason = DoAsk, ask, ask.Text
-		p.add(s)
-		return
+	} else if s.Reason = p.hold(t, claimed); s.Reason == "" {
+		p.contend(t, &s)
+		if s.Do != DoHold {
+			p.begun = append(p.begun, t)
+			p.wide++
+		}
+		if s.Do == DoBegin || s.Do == DoClaim && !claimed {
+			p.free--
+		}
+		claimed = false
 	}
-	if s.Reason = p.hold(t); s.Reason == "" {
-		s.Do, s.Reason = DoBegin, beginning(t)
-		p.free--
-		p.begun = append(p.begun, t)
+	if claimed {
+		p.release(t, claim, "given back: "+s.Reason)
 	}
 	p.add(s)
+}
+
+// foreign reports whether a claim of ours stands on the order that an earlier
+// process made: it is given back, and the order taken with the next look.
+func (p *planner) foreign(t *ferry.Task, claimed bool) bool {
+	return !claimed && slices.ContainsFunc(t.Claims, func(c ferry.Claimed) bool { return c.Writer == p.in.Me })
 }
 
 func beginning(t *ferry.Task) string {
@@ -217,48 +266,43 @@ func beginning(t *ferry.Task) string {
 // notOpen gives the reason of a task that waits for something that is not
 // this worker's to decide.
 func (p *planner) notOpen(t *ferry.Task) string {
-	switch t.State {
-	case ferry.StateRunning:
-		if _, here := p.in.Running[t.Live]; here {
+	if t.State == ferry.StateRunning || t.State == ferry.StateClaimed {
+		if t.Holder == p.in.Me {
 			return ""
 		}
-		if t.Holder != p.in.Me {
-			return "another worker runs it"
+		if t.State == ferry.StateRunning {
+			return p.held(t)
 		}
-		return ""
-	case ferry.StateClaimed:
-		if t.Holder != p.in.Me {
-			return "another worker claimed it"
-		}
-		return ""
 	}
 	return t.Hold
 }
 
 // hold gives the first reason why this worker does not begin a claimable
 // order now, or "".
-func (p *planner) hold(t *ferry.Task) string {
+func (p *planner) hold(t *ferry.Task, claimed bool) string {
 	in := p.in
 	switch {
-	case t.Order.To != "" && t.Order.To != in.Agent:
-		return fmt.Sprintf("addressed to %s, this is %s", t.Order.To, in.Agent)
+	case t.To != "" && t.To != in.Agent:
+		return fmt.Sprintf("addressed to %s, this is %s", t.To, in.Agent)
 	case in.Stopped != "":
 		return in.Stopped
 	case in.Engine != "":
 		return in.Engine
 	}
-	if t.Next.Prefer != "" && t.Next.Prefer != in.Me {
-		if left := in.Settle - in.Now.Sub(in.Seen[t.ID]); left > 0 {
-			return "the worker that built it has the first right to the revision"
-		}
+	if why := p.firstRight(t); why != "" {
+		return why
 	}
 	if until, why := p.backedOff(t); in.Now.Before(until) {
+		p.wake(until.Sub(in.Now))
 		return fmt.Sprintf("waits until %s after %s", until.Format("15:04:05"), why)
 	}
 	if other := p.overlap(t); other != nil {
-		return fmt.Sprintf("touches the same files as %s, which runs", other.Order.Label)
+		return fmt.Sprintf("touches the same files as %s, which %s", other.Order.Label, doing(other))
 	}
-	if p.free <= 0 {
+	if in.Width > 0 && p.wide >= in.Width && !claimed {
+		return fmt.Sprintf("the fleet runs %d of at most %d orders", p.wide, in.Width)
+	}
+	if p.free <= 0 && !claimed {
 		return fmt.Sprintf("no free slot: %d of %d in use (max_parallel in agent.toml)", in.Slots, in.Slots)
 	}
 	return ""
@@ -315,12 +359,16 @@ func givenBack(t *ferry.Task) (n int) {
 	return n
 }
 
-// overlap finds a running order, or one this plan begins, that may change the
-// same files.
+// overlap finds an order that may change the same files and goes first: one
+// that runs anywhere, one this plan begins, or one whose claim has the smaller
+// rank.
 func (p *planner) overlap(t *ferry.Task) *ferry.Task {
 	for i := range p.in.Tasks {
 		o := &p.in.Tasks[i]
-		if o.ID != t.ID && o.State == ferry.StateRunning && Overlap(o.Order.Touches, t.Order.Touches) {
+		if o.ID == t.ID || !Overlap(o.Order.Touches, t.Order.Touches) {
+			continue
+		}
+		if o.State == ferry.StateRunning || p.claimedFirst(o, t) {
 			return o
 		}
 	}

@@ -45,6 +45,13 @@ func state(s ferry.State) func(*ferry.Task) {
 	}
 }
 
+func claimedBy(w ferry.WriterID, claim string) func(*ferry.Task) {
+	return func(t *ferry.Task) {
+		t.Claims = append(t.Claims, ferry.Claimed{ID: id(claim), Writer: w})
+		t.Holder, t.LiveClaim, t.Next.Takeover = t.Claims[0].Writer, t.Claims[0].ID, true
+	}
+}
+
 func live(w ferry.WriterID, start string) func(*ferry.Task) {
 	return func(t *ferry.Task) {
 		t.State, t.Live, t.Holder, t.Next.Claimable = ferry.StateRunning, id(start), w, false
@@ -88,7 +95,9 @@ type planCase struct {
 	tasks   []ferry.Task
 	running map[string]worker.Running
 	in      worker.Input
+	open    time.Duration // for how long the orders have been there
 	want    []brief
+	next    time.Duration // when it is to be asked again, where the table names it
 }
 
 // TestPlan is the specification of the worker: what it does, and why not.
@@ -99,9 +108,9 @@ func TestPlan(t *testing.T) {
 	tests := []planCase{
 		{name: "nothing to do"},
 		{name: "open", tasks: []ferry.Task{task("a")}, want: []brief{{worker.DoBegin, "a", "open"}}},
-		{name: "offered to us", tasks: []ferry.Task{task("a", state(ferry.StateOffered), with(func(t *ferry.Task) { t.Order.To = "wisp" }))},
+		{name: "offered to us", tasks: []ferry.Task{task("a", state(ferry.StateOffered), with(func(t *ferry.Task) { t.To = "wisp" }))},
 			want: []brief{{worker.DoBegin, "a", "addressed to us"}}},
-		{name: "offered to another", tasks: []ferry.Task{task("a", state(ferry.StateOffered), with(func(t *ferry.Task) { t.Order.To = "gale" }))},
+		{name: "offered to another", tasks: []ferry.Task{task("a", state(ferry.StateOffered), with(func(t *ferry.Task) { t.To = "gale" }))},
 			want: []brief{{worker.DoHold, "a", "addressed to gale, this is wisp"}}},
 		{name: "one slot, two orders: in order of arrival", tasks: []ferry.Task{task("a"), task("b")},
 			want: []brief{{worker.DoBegin, "a", ""}, {worker.DoHold, "b", "no free slot: 1 of 1"}}},
@@ -113,12 +122,10 @@ func TestPlan(t *testing.T) {
 			want: []brief{{worker.DoBegin, "b", "refuted"}, {worker.DoHold, "a", "no free slot"}}},
 		{name: "a revision of another's work is left to it for a while",
 			tasks: []ferry.Task{task("a", state(ferry.StateChangesRequested), with(func(t *ferry.Task) { t.Next.Prefer = other }))},
-			in:    worker.Input{Seen: map[ferry.RecordID]time.Time{id("a"): noon.Add(-time.Second)}, Settle: 2 * time.Second},
-			want:  []brief{{worker.DoHold, "a", "first right"}}},
+			open:  time.Second, want: []brief{{worker.DoHold, "a", "first right to the revision (1.0 s)"}}, next: time.Second},
 		{name: "and taken after that",
 			tasks: []ferry.Task{task("a", state(ferry.StateChangesRequested), with(func(t *ferry.Task) { t.Next.Prefer = other }))},
-			in:    worker.Input{Seen: map[ferry.RecordID]time.Time{id("a"): noon.Add(-3 * time.Second)}, Settle: 2 * time.Second},
-			want:  []brief{{worker.DoBegin, "a", "sent back"}}},
+			open:  3 * time.Second, want: []brief{{worker.DoBegin, "a", "sent back"}}},
 		{name: "paused machine", tasks: []ferry.Task{task("a")}, in: worker.Input{Stopped: "paused: lunch"}, want: []brief{{worker.DoHold, "a", "paused: lunch"}}},
 		{name: "engine cools off", tasks: []ferry.Task{task("a")}, in: worker.Input{Engine: "codex is down"}, want: []brief{{worker.DoHold, "a", "codex is down"}}},
 		{name: "blocked", tasks: []ferry.Task{task("a", state(ferry.StateBlocked), with(func(t *ferry.Task) { t.Hold = "waits for b" }))},
@@ -141,21 +148,21 @@ func TestPlan(t *testing.T) {
 		}))}, want: []brief{{worker.DoHold, "a", "waits until 12:00:06 after 1 failed"}}},
 		{name: "what waits to be closed takes no slot", tasks: []ferry.Task{task("a", live(me, "s")), task("b")},
 			running: run("s", worker.Running{Order: id("a"), Ending: true, Idle: true}), want: []brief{{worker.DoBegin, "b", ""}}},
-		{name: "another worker runs it", tasks: []ferry.Task{task("a", live(other, "s"))}, want: []brief{{worker.DoHold, "a", "another worker runs it"}}},
-		{name: "another worker claimed it", tasks: []ferry.Task{task("a", state(ferry.StateClaimed), with(func(t *ferry.Task) { t.Holder, t.LiveClaim = other, id("c") }))},
-			want: []brief{{worker.DoHold, "a", "another worker claimed it"}}},
+		{name: "another worker runs it", tasks: []ferry.Task{task("a", live(other, "s"))}, want: []brief{{worker.DoHold, "a", "held by gale on box"}}},
+		{name: "another worker claimed it", tasks: []ferry.Task{task("a", state(ferry.StateClaimed), claimedBy(other, "c"))},
+			want: []brief{{worker.DoHold, "a", "claimed by gale on box; others go on after 5.0 s without a start"}}, next: 5 * time.Second},
 		{name: "touches overlap with what runs elsewhere", tasks: []ferry.Task{
 			task("a", live(other, "s"), with(func(t *ferry.Task) { t.Order.Touches = []string{"pkg/**"} })),
 			task("b", with(func(t *ferry.Task) { t.Order.Touches = []string{"pkg/x/*.go"} })),
 			task("c", with(func(t *ferry.Task) { t.Order.Touches = []string{"docs/**"} }))},
-			want: []brief{{worker.DoHold, "a", "another worker"}, {worker.DoHold, "b", "same files as a"}, {worker.DoBegin, "c", ""}}},
+			want: []brief{{worker.DoHold, "a", "held by gale"}, {worker.DoHold, "b", "same files as a, which runs"}, {worker.DoBegin, "c", ""}}},
 		{name: "touches overlap within one plan", in: worker.Input{Slots: 2}, tasks: []ferry.Task{
 			task("a", with(func(t *ferry.Task) { t.Order.Touches = []string{"pkg"} })),
 			task("b", with(func(t *ferry.Task) { t.Order.Touches = []string{"./pkg/x.go"} }))},
 			want: []brief{{worker.DoBegin, "a", ""}, {worker.DoHold, "b", "same files as a"}}},
 		{name: "runs here", tasks: []ferry.Task{task("a", live(me, "s"))}, running: run("s", worker.Running{Order: id("a")})},
 		{name: "ours, but nothing runs", tasks: []ferry.Task{task("a", live(me, "s"))}, want: []brief{{worker.DoRecover, "a", "process is gone"}}},
-		{name: "our claim never started", tasks: []ferry.Task{task("a", state(ferry.StateClaimed), with(func(t *ferry.Task) { t.Holder, t.LiveClaim = me, id("c") }))},
+		{name: "our claim never started", tasks: []ferry.Task{task("a", state(ferry.StateClaimed), claimedBy(me, "c"))},
 			want: []brief{{worker.DoRelease, "a", "released as stale"}}},
 		{name: "killed while it runs", tasks: []ferry.Task{task("a", live(me, "s"), state(ferry.StateKilled))}, running: run("s", worker.Running{Order: id("a")}),
 			want: []brief{{worker.DoCancel, "a", "killed"}}},
@@ -165,7 +172,11 @@ func TestPlan(t *testing.T) {
 			want: []brief{{worker.DoCancel, "a", "failed"}}},
 		{name: "told to end already", tasks: []ferry.Task{task("a", live(me, "s"), state(ferry.StateKilled))}, running: run("s", worker.Running{Order: id("a"), Ending: true})},
 		{name: "fenced by a higher attempt", tasks: []ferry.Task{task("a", live(me, "s"), with(func(t *ferry.Task) { t.Live, t.Holder = id("s2"), other }))},
-			running: run("s", worker.Running{Order: id("a")}), want: []brief{{worker.DoCancel, "a", "another attempt"}, {worker.DoHold, "a", "another worker runs it"}}},
+			running: run("s", worker.Running{Order: id("a")}), want: []brief{{worker.DoCancel, "a", "another attempt"}, {worker.DoHold, "a", "held by gale"}}},
+		{name: "a result of another attempt stands", tasks: []ferry.Task{task("a", live(me, "s"), state(ferry.StateDone))}, running: run("s", worker.Running{Order: id("a")}),
+			want: []brief{{worker.DoCancel, "a", "settled elsewhere: it is done"}}},
+		{name: "as many run in the fleet as may", in: worker.Input{Width: 2, Slots: 3}, tasks: []ferry.Task{task("a", live(other, "s")), task("b"), task("c")},
+			want: []brief{{worker.DoHold, "a", "held by gale"}, {worker.DoBegin, "b", "open"}, {worker.DoHold, "c", "the fleet runs 2 of at most 2"}}},
 		{name: "settled elsewhere", running: run("s", worker.Running{Order: id("a")}), want: []brief{{worker.DoCancel, "", "settled elsewhere"}}},
 		{name: "paused while it runs", tasks: []ferry.Task{task("a", live(me, "s"), with(func(t *ferry.Task) { t.Paused = true }))},
 			running: run("s", worker.Running{Order: id("a")}), want: []brief{{worker.DoFreeze, "a", "paused"}}},
@@ -194,13 +205,24 @@ func TestPlan(t *testing.T) {
 func checkPlan(t *testing.T, tt planCase) {
 	in := tt.in
 	in.Now, in.Me, in.Agent, in.Tasks, in.Backoff = noon, me, "wisp", tt.tasks, worker.Backoff
+	in.Names = map[ferry.WriterID]string{me: "wisp on desk", other: "gale on box"}
+	in.Fleet = worker.NewFleet(worker.FleetSpec{Channel: id("channel"), Me: me, Boot: 1})
+	for _, at := range []time.Duration{0, tt.open} {
+		in.Clock = worker.Clock{Mono: at, Boot: at}
+		in.Fleet.Look(in.Clock, worker.Sight{
+			Tasks: tt.tasks, Workers: []ferry.WriterID{me, other}, Local: map[ferry.WriterID]bool{me: true, other: true},
+		})
+	}
 	in.Slots = max(in.Slots, 1)
 	in.Running = map[ferry.RecordID]worker.Running{}
 	for name, r := range tt.running {
 		in.Running[id(name)] = r
 	}
 	var got []brief
-	steps := worker.Plan(in)
+	steps, next := worker.Plan(in)
+	if tt.next != 0 && next != tt.next {
+		t.Errorf("next look after %s, want %s", next, tt.next)
+	}
 	for i, s := range steps {
 		b := brief{s.Do, string(s.Label), s.Reason}
 		if i < len(tt.want) && strings.Contains(s.Reason, tt.want[i].Reason) {

@@ -110,7 +110,13 @@ func (w *Worker) recoverRun(ctx context.Context, j *Journal, last bool, now time
 	if !last {
 		return w.reportRun(ctx, j, now)
 	}
-	return w.submit(ctx, &closing{order: j.Order, label: j.Label, start: j.Start, last: j, dirs: []string{dir}}, now)
+	c := &closing{order: j.Order, label: j.Label, start: j.Start, last: j, dirs: []string{dir}}
+	err = w.submit(ctx, c, now)
+	if errors.Is(err, errGrace) {
+		w.unsaid = append(w.unsaid, c)
+		return nil
+	}
+	return err
 }
 
 // keepOrphan snapshots what a dead run left, if its tree was ever made.

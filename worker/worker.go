@@ -13,6 +13,7 @@ import (
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/machine"
 	"github.com/ferry-fleet/ferry/internal/process"
 	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/internal/worktree"
@@ -42,11 +43,16 @@ type Config struct {
 	Poll         time.Duration
 	Timeout      time.Duration // of a run, where the order names none
 	CheckTimeout time.Duration
-	Settle       time.Duration
+	Timing       Timing // of the claim protocol
+	Width        int    // how many orders may run in the whole fleet; 0 means no limit
 	Backoff      func(failures int) time.Duration
 	MinDisk      float64 // share of the disk that must stay free, 0 to 1
 	Redactor     *redact.Redactor
 	Log          *slog.Logger
+
+	Beats Beats                    // where beats are written and read; nil means that there are none
+	Local func() []ferry.AgentName // the agents whose keys are on this machine, and which use the same store; nil means ours alone
+	Clock func() Clock             // nil means the clocks of this machine
 }
 
 // Worker is one agent in one project. Use New.
@@ -61,18 +67,16 @@ type Worker struct {
 	steps   []Step        // of the last pass, for the status
 	why     string        // nothing new may begin, of the last pass
 	health  health
-	seen    map[ferry.RecordID]firstSeen
+	fleet   *Fleet
+	pulse   pulse
+	next    time.Duration            // after which a pass is due though nothing has happened
 	unsaid  []*closing               // closed attempts whose records could not be written yet
 	left    map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
 	again   time.Time                // when that is tried again
 	last    Status
 	started time.Time
+	clock   func() Clock
 	ready   bool // what an earlier process left has been looked for
-}
-
-type firstSeen struct {
-	attempt int64
-	at      time.Time
 }
 
 // New checks the configuration and makes a worker. It starts nothing.
@@ -90,20 +94,30 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Redactor = redact.New(cfg.Engine.Secrets())
 	}
 	cfg.MaxParallel = max(cfg.MaxParallel, 1)
+	if cfg.Clock == nil {
+		began := time.Now()
+		cfg.Clock = func() Clock { return Clock{Mono: time.Since(began), Boot: machine.Boottime()} }
+	}
 	w := &Worker{
-		cfg: cfg, log: cfg.Log.With("agent", string(cfg.Agent)), running: map[ferry.RecordID]*attempt{},
-		events: make(chan event), poke: make(chan struct{}, 1), seen: map[ferry.RecordID]firstSeen{},
+		clock: cfg.Clock,
+		cfg:   cfg, log: cfg.Log.With("agent", string(cfg.Agent)), running: map[ferry.RecordID]*attempt{},
+		events: make(chan event), poke: make(chan struct{}, 1),
 	}
 	h, err := readHealth(cfg.Health, cfg.Engine)
 	if err != nil {
 		return nil, err
 	}
 	w.health = h
+	boot, err := nextBoot(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.fleet = NewFleet(FleetSpec{Channel: cfg.Channel.ID(), Me: cfg.Writer.ID(), Boot: boot, Timing: cfg.Timing})
 	return w, nil
 }
 
-// Run works until ctx ends: it passes on every change of the channel, on every
-// tick and after every attempt. When ctx ends it starts nothing more, stops
+// Run works until ctx ends: it passes on every change of the channel, when
+// something is due, and after every attempt. When ctx ends it starts nothing more, stops
 // what runs, keeps its work, closes it in the channel and returns nil.
 func (w *Worker) Run(ctx context.Context) error {
 	wake, err := w.cfg.Channel.Watch(ctx)
@@ -111,13 +125,14 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.log.Warn("no file notifications, polling only", "err", err)
 		wake = nil
 	}
-	tick := time.NewTicker(w.poll(wake != nil))
-	defer tick.Stop()
+	look := time.NewTimer(0)
+	defer look.Stop()
 	for pass := true; ; {
 		if pass {
 			if err := w.Pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
 				w.log.Error("pass", "err", err)
 			}
+			look.Reset(w.rest(wake != nil))
 		}
 		pass = true
 		select {
@@ -127,7 +142,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			if !ok {
 				wake = nil
 			}
-		case <-tick.C:
+		case <-look.C:
 		case <-w.poke:
 			w.report(w.steps, w.why, time.Now())
 			pass = false
@@ -135,6 +150,14 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.take(context.WithoutCancel(ctx), e, time.Now())
 		}
 	}
+}
+
+// rest is how long the worker sleeps when nothing happens.
+func (w *Worker) rest(watched bool) time.Duration {
+	if poll := w.poll(watched); w.next <= 0 || poll < w.next {
+		return poll
+	}
+	return w.next
 }
 
 // poll gives the safety net's period: 10 s where notifications work, else 2 s.
@@ -148,8 +171,24 @@ func (w *Worker) poll(watched bool) time.Duration {
 	return 2 * time.Second
 }
 
-// Drain waits for what runs, passing on nothing new: `agent run --once`.
+// Drain waits for what runs, passing on nothing new but what other workers keep
+// waiting for a moment: `agent run --once`.
 func (w *Worker) Drain(ctx context.Context) error {
+	for slices.ContainsFunc(w.steps, func(s Step) bool { return s.Soon || s.Do == DoClaim }) {
+		due := time.NewTimer(w.rest(false))
+		select {
+		case <-ctx.Done():
+			due.Stop()
+			return w.stop(ctx)
+		case <-due.C:
+		case e := <-w.events:
+			w.take(context.WithoutCancel(ctx), e, time.Now())
+		}
+		due.Stop()
+		if err := w.Pass(ctx, time.Now()); err != nil {
+			return err
+		}
+	}
 	for len(w.running) > 0 {
 		select {
 		case <-ctx.Done():
@@ -181,6 +220,7 @@ func (w *Worker) stop(ctx context.Context) error {
 // Pass is one complete look: it reads the channel, plans, and acts. It never
 // waits for an engine.
 func (w *Worker) Pass(ctx context.Context, now time.Time) error {
+	w.next = time.Second // when something goes wrong
 	steps, stopped, err := w.plan(ctx, now)
 	if err != nil {
 		return err
@@ -192,6 +232,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	}
 	w.steps, w.why = steps, stopped
 	w.report(steps, stopped, now)
+	w.beat()
 	return nil
 }
 
@@ -205,63 +246,58 @@ func (w *Worker) plan(ctx context.Context, now time.Time) ([]Step, string, error
 	if w.started.IsZero() {
 		w.started = now
 	}
-	if err := w.flush(ctx, now); err != nil {
-		w.log.Error("write what is owed to the channel", "err", err)
+	steps, stopped, err := w.look(ctx, now)
+	if err != nil {
+		return nil, "", err
+	}
+	again := false
+	if len(w.unsaid) > 0 {
+		again = true
+		if err := w.flush(ctx, now); err != nil {
+			w.log.Error("write what is owed to the channel", "err", err)
+		}
 	}
 	if !w.ready {
+		again = true
 		if err := w.recover(ctx, now); err != nil {
 			return nil, "", err
 		}
 		w.ready = true
 	} else if len(w.left) > 0 && !now.Before(w.again) {
+		again = true
 		w.retry(ctx, now)
 	}
-	return w.look(ctx, now)
+	if again {
+		return w.look(ctx, now)
+	}
+	return steps, stopped, nil
 }
 
 // look reads the channel and plans.
 func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error) {
-	if _, err := w.cfg.Channel.Refresh(ctx); err != nil {
+	report, err := w.cfg.Channel.Refresh(ctx)
+	if err != nil {
 		return nil, "", fmt.Errorf("refresh the channel: %w", err)
 	}
 	snap, err := w.cfg.Channel.Snapshot(ctx)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the channel: %w", err)
 	}
-	w.remember(snap.Active, now)
+	members, err := w.cfg.Channel.Members(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the members: %w", err)
+	}
+	w.pulse.news = w.pulse.news || report.New > 0
+	clock := w.clock()
+	w.fleet.Look(clock, w.sight(snap.Active, members))
 	in := Input{
-		Now: now, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
-		Slots: w.cfg.MaxParallel, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
-		Seen: w.firstSeen(), Settle: w.cfg.Settle,
+		Now: now, Clock: clock, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
+		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
+		Fleet: w.fleet, Names: names(members),
 	}
-	return Plan(in), in.Stopped, nil
-}
-
-// remember notes when each attempt that may be taken was first seen open.
-func (w *Worker) remember(tasks []ferry.Task, now time.Time) {
-	open := map[ferry.RecordID]bool{}
-	for _, t := range tasks {
-		if !t.Next.Claimable {
-			continue
-		}
-		open[t.ID] = true
-		if s, ok := w.seen[t.ID]; !ok || s.attempt != t.Next.Attempt {
-			w.seen[t.ID] = firstSeen{attempt: t.Next.Attempt, at: now}
-		}
-	}
-	for id := range w.seen {
-		if !open[id] {
-			delete(w.seen, id)
-		}
-	}
-}
-
-func (w *Worker) firstSeen() map[ferry.RecordID]time.Time {
-	out := make(map[ferry.RecordID]time.Time, len(w.seen))
-	for id, s := range w.seen {
-		out[id] = s.at
-	}
-	return out
+	steps, next := Plan(in)
+	w.next = next
+	return steps, in.Stopped, nil
 }
 
 func (w *Worker) runningView() map[ferry.RecordID]Running {
@@ -282,8 +318,10 @@ func (w *Worker) runningView() map[ferry.RecordID]Running {
 func (w *Worker) act(ctx context.Context, s Step, now time.Time) error {
 	a := w.running[s.Start]
 	switch s.Do {
-	case DoBegin:
+	case DoBegin, DoStart:
 		return w.begin(ctx, s, now)
+	case DoClaim:
+		return w.claim(ctx, s, now)
 	case DoCancel:
 		if a != nil {
 			a.end(endOf(s.Why, s.Reason))
@@ -331,7 +369,7 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 		s.Holds = append(s.Holds, HoldStatus{Order: l.journal.Order, Label: l.journal.Label, Reason: l.reason()})
 	}
 	for _, c := range w.unsaid {
-		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end cannot be written to the channel; it is tried again"})
+		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end is not in the channel yet; it is tried again"})
 	}
 	if same(s, w.last) {
 		return

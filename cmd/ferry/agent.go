@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
@@ -27,10 +26,6 @@ import (
 // minDisk is the share of the disk that must stay free for new work, as the
 // channel's own floor (5 %).
 const minDisk = 0.05
-
-// settle is how long the worker that built a result has the first right to its
-// revision on one machine.
-const settle = 2 * time.Second
 
 func (a *app) agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -192,7 +187,8 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
 		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
-		Settle: settle, MinDisk: minDisk, Redactor: red, Log: p.app.workLog(),
+		Local:   func() []ferry.AgentName { return p.state.agents(id) },
+		MinDisk: minDisk, Redactor: red, Log: p.app.workLog(),
 	}, nil
 }
 
