@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/sign"
 )
@@ -89,11 +90,42 @@ func (c *Channel) Beats() map[ferry.WriterID]ferry.Beat {
 	defer c.seen.mu.Unlock()
 	out := map[ferry.WriterID]ferry.Beat{}
 	for w, h := range c.seen.beats {
-		if h.beat != nil && mayBeat(roster, w, h.beat.Epoch) {
+		if h.beat != nil && c.seen.mayBeat(roster, chain{w, h.beat.Epoch}) {
 			out[w] = *h.beat
 		}
 	}
 	return out
+}
+
+// mayBeat reports whether what a writer says in an epoch is listened to; mu is held.
+func (m *memory) mayBeat(r *authority.Roster, at chain) bool {
+	if at.epoch == 0 || r.Epoch(at.writer) != at.epoch {
+		return false
+	}
+	keep, _ := r.Chain(at.writer, at.epoch)
+	return keep != nil || !m.forks[at]
+}
+
+// forked finds out which chains have a fork, when anything came in.
+func (s *scan) forked(ctx context.Context) error {
+	size := s.covered()
+	if s.c.seen.asked == size {
+		return nil
+	}
+	forks := map[chain]bool{}
+	err := each(ctx, s.c.db, func(rows *sql.Rows) error {
+		var at chain
+		err := rows.Scan(&at.writer, &at.epoch)
+		forks[at] = true
+		return err
+	}, `SELECT DISTINCT writer, epoch FROM records WHERE main = 0`)
+	if err != nil {
+		return err
+	}
+	s.c.seen.mu.Lock()
+	defer s.c.seen.mu.Unlock()
+	s.c.seen.forks, s.c.seen.asked = forks, size
+	return nil
 }
 
 // heard gives the memory of a writer's beat; mu is held.
@@ -161,7 +193,7 @@ func (s *scan) readBeat(w ferry.WriterID) (*ferry.Beat, string) {
 	}
 	roster := s.c.authority()
 	key, _, ok := roster.Key(w, b.Epoch)
-	if !ok || !mayBeat(roster, w, b.Epoch) {
+	if !ok || b.Epoch != roster.Epoch(w) {
 		return nil, fmt.Sprintf("a beat of epoch %d, in which the writer may not write", b.Epoch)
 	}
 	if err := n.Verify(key); err != nil {

@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/ferry-fleet/ferry"
+import (
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+)
 
 // SetStep makes f be called between the steps of a write.
 func (c *Channel) SetStep(f func(step string)) { c.at = f }
@@ -22,3 +26,27 @@ func ParseFrame(b []byte) (data []byte, size int, ok bool) {
 	f, n, ok := parseFrame(b)
 	return f.data, n, ok
 }
+
+// ParsePath is parsePath; the path is made again from what was read.
+func ParsePath(rel string) (again string, ok bool) {
+	n, ok := parsePath(rel)
+	return n.path(), ok
+}
+
+// PackFile makes a pack.
+func PackFile(records [][]byte) []byte {
+	var w packWriter
+	for _, r := range records {
+		w.add(r)
+	}
+	return w.finish()
+}
+
+// ParsePackFile is parsePackFile.
+func ParsePackFile(file []byte) ([][]byte, error) { return parsePackFile(file) }
+
+// SetClock makes the channel read another clock than that of the machine.
+func (c *Channel) SetClock(now func() time.Time) { c.seen.clock = now }
+
+// Opened makes f be called with the name of every file that a look at the folder opens.
+func (c *Channel) Opened(f func(name string)) { c.seen.opened = f }

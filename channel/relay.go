@@ -21,7 +21,8 @@ func (s *scan) expect(w ferry.WriterID) {
 // been lacking for a while.
 func (s *scan) relays(ctx context.Context) error {
 	known := readable(s.c.authority())
-	i := slices.IndexFunc(known, func(w ferry.WriterID) bool { return s.own[w] })
+	roster := s.c.authority()
+	i := slices.IndexFunc(known, func(w ferry.WriterID) bool { return s.own[w] && roster.Epoch(w) != 0 })
 	if i < 0 {
 		return nil
 	}
@@ -53,7 +54,11 @@ func (s *scan) relays(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		missing = append(missing, forks...)
+		for _, f := range forks {
+			if !slices.ContainsFunc(missing, func(m missingFile) bool { return m.name == f.name }) {
+				missing = append(missing, f)
+			}
+		}
 		n, err := s.relay(ctx, me, w, missing[:min(len(missing), room)])
 		room -= n
 		s.report.Relayed += n

@@ -22,6 +22,7 @@ import (
 // nothing else is said.
 type memory struct {
 	clock     func() time.Time             // nil is the clock of the machine
+	opened    func(name string)            // nil, or told of every file that is opened
 	lacks     map[ferry.WriterID]time.Time // since when files of a writer are missing
 	usage     map[string]int64             // bytes by directory
 	top       dirStamp                     // of the folder itself
@@ -31,6 +32,8 @@ type memory struct {
 	mu    sync.Mutex
 	beats map[ferry.WriterID]*heardBeat // guarded by mu
 	put   map[string]bool               // writers whose beats this process writes; guarded by mu
+	forks map[chain]bool                // chains in which a number was signed twice; guarded by mu
+	asked int64                         // size of the store when forks were looked for
 }
 
 func newMemory() *memory {
@@ -132,6 +135,9 @@ func (s *scan) pass(ctx context.Context) error {
 	if err := s.hearNobody(ctx); err != nil {
 		return err
 	}
+	if err := s.forked(ctx); err != nil {
+		return err
+	}
 	if err := s.others(ctx); err != nil {
 		return err
 	}
@@ -168,13 +174,7 @@ func (s *scan) recall(ctx context.Context) error {
 }
 
 // readable gives the writers whose directories are read, the master first.
-func readable(r *authority.Roster) []ferry.WriterID {
-	var out []ferry.WriterID
-	for _, m := range r.Members() {
-		out = append(out, m.Writer)
-	}
-	return out
-}
+func readable(r *authority.Roster) []ferry.WriterID { return r.Known() }
 
 // writers looks at the directories of every known writer, the master's first: it lets the others in.
 func (s *scan) writers(ctx context.Context) error {
@@ -191,12 +191,6 @@ func (s *scan) writers(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// mayBeat reports whether a writer may write in an epoch, so that its beat says something.
-func mayBeat(r *authority.Roster, w ferry.WriterID, epoch uint32) bool {
-	_, member := r.Member(w)
-	return member && epoch == 1
 }
 
 // dirState is what a look at a directory found.

@@ -363,6 +363,9 @@ func (s *scan) open(ctx context.Context, w ferry.WriterID, name string, b *badFi
 
 // readFile reads one file of the folder; without data, the outcome says why.
 func (s *scan) readFile(name string, limit int64, what string) ([]byte, outcome) {
+	if s.c.seen.opened != nil {
+		s.c.seen.opened(name)
+	}
 	data, _, err := s.root.ReadFile(name, limit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

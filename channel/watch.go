@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func (c *Channel) watch(ctx context.Context, w *fsnotify.Watcher, wake chan<- st
 			if e.Has(fsnotify.Create) {
 				c.appeared(w, e.Name)
 			}
-			if hidden(filepath.Base(e.Name)) || e.Op == fsnotify.Chmod {
+			if hidden(filepath.Base(e.Name)) || e.Op == fsnotify.Chmod || c.ownBeat(e.Name) {
 				continue
 			}
 		case err, ok := <-w.Errors:
@@ -59,19 +60,35 @@ func (c *Channel) watch(ctx context.Context, w *fsnotify.Watcher, wake chan<- st
 	}
 }
 
+// ownBeat reports whether a file is a beat that this process writes: it is no news to it.
+func (c *Channel) ownBeat(name string) bool {
+	if filepath.Base(name) != beatName {
+		return false
+	}
+	c.seen.mu.Lock()
+	defer c.seen.mu.Unlock()
+	return c.seen.put[filepath.Base(filepath.Dir(name))]
+}
+
 // appeared follows a directory that was made while watching.
 func (c *Channel) appeared(w *fsnotify.Watcher, name string) {
 	rel, err := filepath.Rel(c.cfg.Folder, name)
-	parts := strings.Split(rel, string(filepath.Separator))
-	if err != nil || parts[0] != writersDir || len(parts) > 3 {
+	if err != nil {
 		return
 	}
-	if len(parts) == 1 {
+	switch parts := strings.Split(rel, string(filepath.Separator)); {
+	case parts[0] == joinDir:
+		c.watchJoins(w)
+	case parts[0] != writersDir:
+	case len(parts) == 1:
 		c.watchWriters(w)
-		return
+	case len(parts) <= maxWatchDepth:
+		c.watchWriter(w, filepath.Join(c.cfg.Folder, writersDir, parts[1]))
 	}
-	c.watchWriter(w, filepath.Join(c.cfg.Folder, writersDir, parts[1]))
 }
+
+// maxWatchDepth is the number of elements of the deepest directory that is followed: w/<writer>/r/<writer>/t.
+const maxWatchDepth = 5
 
 // watchAll adds the store, the folder, its list of writers and the directories of the writers, those of the members first.
 // What is made later is added when it appears.
@@ -83,42 +100,74 @@ func (c *Channel) watchAll(w *fsnotify.Watcher) error {
 		return err
 	}
 	c.watchWriters(w)
+	c.watchJoins(w)
 	return nil
 }
 
 func (c *Channel) watchWriters(w *fsnotify.Watcher) {
 	all := filepath.Join(c.cfg.Folder, writersDir)
 	c.watchDir(w, all)
-	for _, m := range c.authority().Members() {
-		c.watchWriter(w, filepath.Join(all, string(m.Writer)))
+	for _, m := range readable(c.authority()) {
+		c.watchWriter(w, filepath.Join(all, string(m)))
 	}
-	d, err := os.Open(all)
-	if err != nil {
-		return // it is added when it appears
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(maxWatches)
-	if err != nil {
-		c.log.Debug("the writers are not listed", "err", err)
-	}
-	for _, name := range names {
+	for _, name := range c.namesIn(all) {
 		c.watchWriter(w, filepath.Join(all, name))
 	}
 }
 
-// watchWriter adds the directory of a writer and that of its records.
+// watchWriter adds the directories of a writer: its own, and what it relays of the others.
 func (c *Channel) watchWriter(w *fsnotify.Watcher, dir string) {
 	c.watchDir(w, dir)
 	c.watchDir(w, filepath.Join(dir, recordsDir))
+	c.watchDir(w, filepath.Join(dir, packsDir))
+	relays := filepath.Join(dir, relaysDir)
+	if !c.watchDir(w, relays) {
+		return
+	}
+	for _, of := range readable(c.authority()) {
+		one := filepath.Join(relays, string(of))
+		if c.watchDir(w, one) {
+			c.watchDir(w, filepath.Join(one, recordsDir))
+			c.watchDir(w, filepath.Join(one, packsDir))
+		}
+	}
+}
+
+// watchJoins adds the directories of requests to join.
+func (c *Channel) watchJoins(w *fsnotify.Watcher) {
+	all := filepath.Join(c.cfg.Folder, joinDir)
+	c.watchDir(w, all)
+	for _, name := range c.namesIn(all) {
+		c.watchDir(w, filepath.Join(all, name))
+	}
+}
+
+// namesIn gives some names of a directory; one that cannot be read is added when it appears.
+func (c *Channel) namesIn(dir string) []string {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxWatches)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.log.Debug("a directory is not listed", "dir", dir, "err", err)
+	}
+	return names
 }
 
 // watchDir adds a directory if it exists. A flood of strangers' directories is not followed.
-func (c *Channel) watchDir(w *fsnotify.Watcher, dir string) {
+func (c *Channel) watchDir(w *fsnotify.Watcher, dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || len(w.WatchList()) >= maxWatches {
-		return
+		return false
 	}
 	if err := w.Add(dir); err != nil {
 		c.log.Debug("a directory is not watched", "dir", dir, "err", err)
+		return false
 	}
+	return true
 }
