@@ -44,7 +44,7 @@ func (r *Roster) CountsFor(rec ferry.Record, s Seats) (level ferry.Level, reason
 		return ferry.LevelMaster, "", true
 	}
 	delegated := ""
-	if m.master == 0 && rule.scope != "" {
+	if rule.scope != "" {
 		if delegated = r.delegated(rec, rule.scope); delegated == "" {
 			delegated = s.taken(rec, rule.scope)
 		}
@@ -54,7 +54,7 @@ func (r *Roster) CountsFor(rec ferry.Record, s Seats) (level ferry.Level, reason
 	}
 	switch {
 	case rule.member:
-	case rule.issuer && s.Issuer != "" && rec.Writer == s.Issuer:
+	case rule.issuer && rec.Writer == s.Issuer:
 	case rule.grant != "" && m.master == 0 && slices.Contains(m.Grants, rule.grant):
 	default:
 		reason = fmt.Sprintf("%s may not write it: %s", m.Name, rule)

@@ -159,7 +159,7 @@ func (r *Roster) Delegation(w ferry.WriterID) (d ferry.Delegate, id ferry.Record
 		return d, id, false
 	}
 	last := m.delegations[len(m.delegations)-1]
-	if m.revoked || last.body == nil || len(last.body.Scopes) == 0 {
+	if last.body == nil || len(last.body.Scopes) == 0 {
 		return d, id, false
 	}
 	return *last.body, last.id, true

@@ -17,7 +17,9 @@ func TestDelegation(t *testing.T) {
 	before := w.answer(p)
 	given := w.delegate(p, ferry.ScopeAnswer)
 	blind := w.writeSeen(p, &ferry.Answer{})
-	self := w.writeSeen(p, &ferry.Answer{}, p.head())
+	future := w.master.head()
+	future.Epoch = 2
+	self := w.writeSeen(p, &ferry.Answer{}, p.head(), future)
 	during := w.answer(p)
 	r := w.roster()
 	w.refused(r, before, "had not seen")
@@ -57,7 +59,10 @@ func TestDelegationDiesWithRevoke(t *testing.T) {
 	kept := w.answer(p)
 	keep := p.cut()
 	cut := w.answer(p)
+	w.say(&ferry.Revoke{Writer: p.Writer, Keep: ferry.Cut{Epoch: 1}})
+	w.refused(w.roster(), kept, "nothing that deputy wrote")
 	w.say(&ferry.Revoke{Writer: p.Writer, Keep: keep})
+	w.counts(w.roster(), kept)
 	useless := w.delegate(p, ferry.ScopeAnswer)
 	w.readmit(p, keep, "deputy-2")
 	again := w.answer(p)
@@ -135,6 +140,35 @@ func TestUses(t *testing.T) {
 	w.refused(r, five, "1 times")
 	odd := w.say(&ferry.Delegate{To: p.Writer, MaxUses: -1})
 	w.refused(w.roster(), odd, "-1 times")
+}
+
+// What is cut off uses up nothing.
+func TestUsesBehindCut(t *testing.T) {
+	w := founded(t)
+	p := w.admit("deputy")
+	w.say(&ferry.Delegate{To: p.Writer, Scopes: []ferry.Scope{ferry.ScopeAnswer}, MaxUses: 2})
+	one := w.answer(p)
+	keep := p.cut()
+	lost := w.answer(p)
+	w.readmit(p, keep, "deputy-2")
+	two, three := w.answer(p), w.answer(p)
+	r := w.roster()
+	w.counts(r, one)
+	w.refused(r, lost, "only the records up to")
+	w.counts(r, two)
+	w.refused(r, three, "2 times")
+}
+
+// A readmission can keep more than the revocation before it did: the delegation's acts come back with the other records.
+func TestReadmissionKeepsMore(t *testing.T) {
+	w := founded(t)
+	p := w.admit("deputy")
+	w.delegate(p, ferry.ScopeAnswer)
+	act := w.answer(p)
+	keep := p.cut()
+	w.say(&ferry.Revoke{Writer: p.Writer, Keep: ferry.Cut{Epoch: 1}})
+	w.readmit(p, keep, "deputy-2")
+	w.counts(w.roster(), act)
 }
 
 // No scope reaches the root, the roster beyond admissions, the delegations or the policies of the adversary and the switch.

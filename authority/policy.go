@@ -49,7 +49,7 @@ func (e *evaluation) policies(r *Roster) {
 		byKind[p.Kind] = append(byKind[p.Kind], version{rec, p, level, at})
 	}
 	for _, s := range e.own {
-		add(s.Record, s.at, e.generation(place{s.at.master, s.at.seq - 1}))
+		add(s.Record, s.at, e.generation(s.at))
 	}
 	for _, w := range r.order {
 		m := r.members[w]

@@ -138,6 +138,24 @@ func TestPolicyOfNextGeneration(t *testing.T) {
 	w.wantPolicy("anew", "")
 }
 
+// A delegate that has not seen the next generation cannot go on from its policy under the old one.
+func TestPolicyOfLateDelegate(t *testing.T) {
+	w := founded(t)
+	p := w.admit("improver")
+	w.delegate(p, ferry.ScopeImprove)
+	seen := w.master.head()
+	b := w.recovers(w.records[0], "saved")
+	b.Keep = w.master.cut()
+	w.takesOver(b, "saved", "recovery")
+	w.master = w.person("saved")
+	one := after(ferry.Record{}, "one")
+	one.Generation = 1
+	two := after(w.say(one), "late")
+	two.Generation = 0
+	w.writeSeen(p, two, seen)
+	w.wantPolicy("one", "")
+}
+
 func TestRequires(t *testing.T) {
 	w := founded(t)
 	for kind, features := range map[ferry.PolicyKind][]string{

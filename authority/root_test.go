@@ -345,6 +345,38 @@ func TestConflictOfRoots(t *testing.T) {
 	w.wantRoot(w.roster(), later)
 }
 
+// The versions of a higher generation are followed up from its first.
+func TestVersionsAfterRecovery(t *testing.T) {
+	w := founded(t)
+	last := w.takesOver(w.recovers(w.records[0], "saved"), "saved", "recovery")
+	w.master = w.person("saved")
+	for range 8 {
+		last = w.root(w.master, next(last), "saved")
+		w.wantRoot(w.roster(), last)
+	}
+}
+
+// A root by its own master is the first record of that master, and a master has one epoch.
+func TestPlaceOfRoot(t *testing.T) {
+	for _, move := range []func(p *writer){func(p *writer) { p.seq = 1 }, func(p *writer) { p.epoch = 2 }} {
+		w := founded(t)
+		p := w.person("saved")
+		move(p)
+		rec := w.takesOver(w.recovers(w.records[0], "saved"), "saved", "recovery")
+		w.refused(w.roster(), rec, "")
+		w.wantRoot(w.roster(), w.records[0])
+	}
+}
+
+// Whoever gives orders does not run engines under that key, even where the root says so.
+func TestMasterNeverWorks(t *testing.T) {
+	w := newWorld(t)
+	b := w.rootBody("master")
+	b.Master.Grants = []ferry.Grant{ferry.GrantWork}
+	w.found(b)
+	w.refused(w.roster(), w.say(&ferry.Claim{}), "grant work")
+}
+
 func TestRecoveryKeys(t *testing.T) {
 	w := founded(t)
 	b := w.recovers(w.records[0], "saved")
