@@ -17,11 +17,22 @@
 // It never decides by a clock, a file's time or the order of arrival; never follows a symlink or waits for a FIFO in the
 // folder; never runs a process, and never opens the network: moving the folder is the work of a carrier.
 //
-// The folder:
+// The folder, where every name that is not one of these is counted and not opened:
 //
-//	w/<writer>/t/<eeee>-<ssssssssss>-<id32>.fr   one record: epoch, sequence number, first 32 hex digits of its id
+//	w/<writer>/t/<eeee>-<ssssssssss>-<id32>.fr               one record: epoch, number, first 32 hex digits of its id
+//	w/<writer>/p/<eeee>-<ssssssssss>-<ssssssssss>-<id32>.fp  a pack: the exact bytes of the records of a range
+//	w/<writer>/beat                                          that the writer is there; the one file that is replaced
+//	w/<writer>/r/<other>/t, …/p                              what a writer relays of another, byte for byte
+//	j/<invite16>/<writer>.fj                                 a request to join
 //
-// Names of other forms, and directories of writers whom nobody admitted, are counted and not opened.
+// The signature of a record decides what it is, not where it lies: a record counts the same from its own file, a pack and a
+// relay. The directories of writers whom nobody admitted are not opened, but for one first record that may be a recovery's
+// root, and for requests to join by a live invite. What one writer can make this machine read in a day is bounded (Limits),
+// and a file that was refused is not opened again before it changes.
+//
+// A writer puts back its own files that are missing; a member relays those of others when they have been missing for a
+// while. Nobody removes a file of another writer, and a writer removes its own loose files only after they are in a pack
+// that everybody has (Writer.SealLoose).
 //
 // The state directory, readable by its owner only, one for each channel:
 //
