@@ -35,6 +35,7 @@ type child struct {
 	Engine                              engines.Config
 	Level                               box.Level
 	Slots                               int
+	Local                               []ferry.AgentName
 }
 
 // childWorker is the main of that process.
@@ -78,7 +79,7 @@ func (c child) run(ctx context.Context) error {
 		Box: box.Spec{Level: c.Level, Net: box.NetOpen, Limits: limits}, ChecksBox: box.Spec{Level: c.Level, Net: box.NetNone, Limits: limits},
 		Caches: filepath.Join(c.Dir, "caches"), Runs: filepath.Join(c.Dir, "runs"), Health: filepath.Join(c.Dir, "health.json"),
 		Status: filepath.Join(c.Dir, "status.json"), Pause: filepath.Join(c.Dir, "pause.json"), MaxParallel: c.Slots,
-		Timeout: time.Minute, CheckTimeout: time.Minute, Log: log,
+		Timeout: time.Minute, CheckTimeout: time.Minute, Log: log, Local: func() []ferry.AgentName { return c.Local },
 	})
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func spawn(m *ferrytest.Machine, cfg worker.Config) *process.Proc {
 	cc := m.ChannelConfig()
 	c := child{
 		Folder: cc.Folder, State: cc.State, Gate: m.Gate.Dir(), Repo: m.Repo, Key: m.KeyPath(cfg.Agent), Dir: filepath.Dir(cfg.Runs),
-		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engine, Level: m.Level, Slots: cfg.MaxParallel,
+		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engine, Level: m.Level, Slots: cfg.MaxParallel, Local: m.Agents(),
 	}
 	b, err := json.Marshal(c)
 	m.Must(err)

@@ -32,7 +32,7 @@ func config(m *ferrytest.Machine, agent ferry.AgentName, engine engines.Config) 
 		Caches:    filepath.Join(dir, "caches"), Runs: filepath.Join(dir, "runs"), Health: filepath.Join(dir, "health.json"),
 		Status: filepath.Join(dir, "status.json"), Pause: filepath.Join(m.State, "pause.json"), MaxParallel: 1,
 		Timeout: time.Minute, CheckTimeout: time.Minute, Log: m.Log,
-		Backoff: func(int) time.Duration { return 10 * time.Millisecond },
+		Backoff: func(int) time.Duration { return 10 * time.Millisecond }, Local: m.Agents,
 	}
 }
 

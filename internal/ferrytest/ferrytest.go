@@ -12,8 +12,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +123,9 @@ func (m *Machine) Agent(name ferry.AgentName) *channel.Writer {
 	m.Must(err)
 	return w
 }
+
+// Agents names the agents whose keys are on this machine.
+func (m *Machine) Agents() []ferry.AgentName { return slices.Collect(maps.Keys(m.keys)) }
 
 // Git runs git in the person's repository.
 func (m *Machine) Git(args ...string) string {
