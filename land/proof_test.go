@@ -130,6 +130,9 @@ func TestNoChangedByteIsAccepted(t *testing.T) {
 		if _, err := verified(changed); !errors.Is(err, land.ErrNoReceipt) {
 			t.Errorf("byte %d changed: %v", at, err)
 		}
+		if at > bytes.LastIndex(file, []byte("\nend ")) {
+			continue // of the last line itself
+		}
 		refused(t, fmt.Sprintf("byte %d changed (%q) and the last line made to fit", at, file[max(0, at-20):min(len(file), at+20)]), reseal(changed, len(entries)))
 	}
 	for _, n := range []int{0, 1, 20, len(file) / 2, len(file) - 1} {

@@ -60,13 +60,15 @@ func (a *app) members(ctx context.Context) error {
 func (a *app) verifyCommand() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
-		Use:   "verify [DIR]",
+		Use:   "verify [DIR|FILE]",
 		Short: "check every record again, from the bytes",
 		Long: `Verify reads every record of this machine's store and of the folder again:
 signature, chain, authority, and the state that follows. With DIR it checks a
-channel's folder that this machine knows nothing else about.`,
+channel's folder that this machine knows nothing else about, with FILE a receipt
+that ` + "`ferry channel receipt --out`" + ` wrote. Both need no project here.`,
 		Example: `  ferry channel verify
-  ferry channel verify /mnt/backup/channel --channel 5c1e…`,
+  ferry channel verify /mnt/backup/channel --channel 5c1e…
+  ferry channel verify t-first.receipt --channel 5c1e…`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -75,7 +77,7 @@ channel's folder that this machine knows nothing else about.`,
 			return a.verify(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&id, "channel", "", "the channel's `ID` that the folder must have")
+	cmd.Flags().StringVar(&id, "channel", "", "the channel's `ID` that the folder or the receipt must have")
 	a.jsonFlag(cmd)
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -21,12 +20,15 @@ func (a *app) receiptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receipt ORDER",
 		Short: "every record on the way from the order to its commit, checked again",
+		Long: `Receipt shows every record on the way from the order to its commit, each checked
+again. With --out it also writes the proof of the landing as one file, which
+` + "`ferry channel verify FILE`" + ` checks on a machine that has nothing else.`,
 		Example: `  ferry channel receipt t-first
-  ferry channel receipt t-first --out t-first.receipt.json`,
+  ferry channel receipt t-first --out t-first.receipt`,
 		Args: exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.receipt(cmd.Context(), args[0], out) },
 	}
-	cmd.Flags().StringVar(&out, "out", "", "write it as JSON to `FILE`")
+	cmd.Flags().StringVar(&out, "out", "", "write the proof of the landing to `FILE`")
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -44,7 +46,11 @@ func (a *app) receipt(ctx context.Context, ref, out string) error {
 			return err
 		}
 		if out != "" {
-			if err := a.saveReceipt(r, out); err != nil {
+			file, err := land.MakeReceiptFile(ctx, p.channel, gate, ref)
+			if err != nil {
+				return err
+			}
+			if err := a.saveReceipt(file, out); err != nil {
 				return err
 			}
 		}
@@ -58,16 +64,12 @@ func (a *app) receipt(ctx context.Context, ref, out string) error {
 	})
 }
 
-func (a *app) saveReceipt(r land.Receipt, out string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("receipt: %w", err)
-	}
+func (a *app) saveReceipt(file []byte, out string) error {
 	path, err := filepath.Abs(out)
 	if err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
-	if err := atomicfile.Write(path, append(data, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(path, file, 0o644); err != nil {
 		return fault(classFailed, "give a path in a directory that exists and that you may write to", fmt.Errorf("receipt: %w", err))
 	}
 	a.warn("receipt written to %s", path)
@@ -112,6 +114,9 @@ func (a *app) verify(ctx context.Context) error {
 }
 
 func (a *app) verifyDir(ctx context.Context, dir, id string) error {
+	if isFile(dir) {
+		return a.verifyFile(ctx, dir, id)
+	}
 	var want ferry.RecordID
 	if id == "" {
 		return misuse("say which channel it must be: --channel ID", "verify %s: a folder alone proves nothing", clip(dir, 200))
