@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/ferry-fleet/ferry/authority"
 )
@@ -12,9 +13,6 @@ const (
 	batchFrames = 4096
 	batchBytes  = 8 << 20
 )
-
-// statementStamp tells whether the statements in the index are those of an earlier look.
-type statementStamp struct{ last, main int64 }
 
 // sync makes the index cover the store, and the roster in memory that of the index. With nothing new it costs one fstat.
 func (c *Channel) sync(ctx context.Context) error {
@@ -69,7 +67,25 @@ func (c *Channel) catchUp(ctx context.Context) error {
 			return fmt.Errorf("look at the store: %w", err)
 		}
 	}
-	return c.remember(ctx, size)
+	if err := c.remember(ctx, size); err != nil {
+		return err
+	}
+	c.retry()
+	return nil
+}
+
+// retry forgets which files were refused, when that may be otherwise under the present roster. It needs the lock.
+func (c *Channel) retry() {
+	c.mu.Lock()
+	turn := c.turn
+	c.mu.Unlock()
+	if turn == c.tried {
+		return
+	}
+	c.tried = turn
+	for _, d := range c.dirs {
+		maps.DeleteFunc(d.bad, func(_ string, b badFile) bool { return b.kind == outRefused })
+	}
 }
 
 func (c *Channel) index(ctx context.Context, off, size int64) error {
@@ -108,44 +124,42 @@ func (c *Channel) index(ctx context.Context, off, size int64) error {
 
 // clearIndex empties the index, so that it is built again from the beginning of the log.
 func (c *Channel) clearIndex(ctx context.Context) error {
-	for _, table := range []string{"records", "own", "orders", "deps", "dirs", "rejected", "packs"} {
+	for _, table := range []string{"records", "forks", "proofs", "saw", "own", "orders", "deps", "dirs", "rejected", "packs"} {
 		if _, err := c.db.ExecContext(ctx, `DELETE FROM `+table); err != nil {
 			return fmt.Errorf("clear the index: %w", err)
 		}
 	}
 	// The version goes on, so that every reader notices.
-	if _, err := c.db.ExecContext(ctx, `UPDATE state SET off = 0, version = version + 1, withdrawn = version + 1`); err != nil {
+	if _, err := c.db.ExecContext(ctx, `UPDATE state SET off = 0, version = version + 1, withdrawn = version + 1, roster = roster + 1`); err != nil {
 		return fmt.Errorf("clear the index: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.roster, c.stamp, c.synced = authority.Build(nil, c.id), statementStamp{}, 0
+	c.roster, c.turn, c.synced = emptyRoster(c.id), 0, 0
 	clear(c.dirs)
 	return nil
 }
 
 // remember takes over the roster of the index if it changed.
 func (c *Channel) remember(ctx context.Context, size int64) error {
-	var now statementStamp
-	if _, err := one(ctx, c.db, []any{&now.last, &now.main}, `SELECT coalesce(max(n), 0), coalesce(sum(main), 0)
-		FROM records WHERE type IN ('root', 'admit')`); err != nil {
+	var turn int64
+	if _, err := one(ctx, c.db, []any{&turn}, `SELECT roster FROM state`); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	same := now == c.stamp
+	same := turn == c.turn
 	c.mu.Unlock()
 	var roster *authority.Roster
 	if !same {
-		statements, err := c.statements(ctx, c.db)
-		if err != nil {
+		var err error
+		if roster, err = c.rosterOf(ctx, c.db); err != nil {
 			return err
 		}
-		roster = authority.Build(statements, c.id)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if roster != nil {
-		c.roster, c.stamp = roster, now
+		c.roster, c.turn = roster, turn
 	}
 	c.synced = size
 	return nil

@@ -44,14 +44,17 @@ type Channel struct {
 	dirs  map[string]*dir   // what was seen in the folder, by directory; guarded by lock
 	seen  *memory
 
+	tried int64            // the turn of the roster under which files were refused; guarded by lock
+	ahead map[chain]uint64 // the highest numbers that are signed and not in the store; guarded by lock
+
 	building sync.Mutex
 	active   map[ferry.RecordID]ferry.Task // guarded by building
 
 	mu      sync.Mutex
 	roster  *authority.Roster
-	stamp   statementStamp // of the statements that roster was built from
-	synced  int64          // size of the log that the index was seen to cover
-	changes int64          // of the names in the folder that are not read
+	turn    int64 // how often the roster of the index was computed when roster was
+	synced  int64 // size of the log that the index was seen to cover
+	changes int64 // of the names in the folder that are not read
 	current *Snapshot
 	shown   snapshotStamp // of current
 }
@@ -177,7 +180,7 @@ func Open(ctx context.Context, cfg Config, id ferry.RecordID) (*Channel, error) 
 	}
 	c := &Channel{
 		cfg: cfg, id: id, log: cfg.Log, lock: newLock(cfg.lockPath()), at: func(string) {},
-		dirs: map[string]*dir{}, seen: newMemory(), roster: authority.Build(nil, id), active: map[ferry.RecordID]ferry.Task{},
+		dirs: map[string]*dir{}, seen: newMemory(), ahead: map[chain]uint64{}, roster: emptyRoster(id), active: map[ferry.RecordID]ferry.Task{},
 	}
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open channel %s: %w", id.Short(), err), c.Close())
@@ -264,6 +267,9 @@ func (c *Channel) Master(ctx context.Context) (ferry.Member, error) {
 	}
 	return m, nil
 }
+
+// signed notes that a number is in use, though its record cannot be taken in yet. It needs the lock.
+func (c *Channel) signed(ch chain, seq uint64) { c.ahead[ch] = max(c.ahead[ch], seq) }
 
 // authority gives the roster as of the last look at the index.
 func (c *Channel) authority() *authority.Roster {

@@ -45,25 +45,6 @@ func (c *Channel) load(at place) (parsed, error) {
 	return r, nil
 }
 
-// statements loads the root record and the admissions.
-func (c *Channel) statements(ctx context.Context, q querier) ([]ferry.Record, error) {
-	at, err := places(ctx, q, `SELECT `+placeColumns+` FROM records WHERE type IN ('root', 'admit') AND main = 1`)
-	if err != nil {
-		return nil, err
-	}
-	var out []ferry.Record
-	for _, pl := range at {
-		r, err := c.load(pl)
-		if err != nil {
-			return nil, err
-		}
-		if rec, _ := r.record(); rec.Body != nil {
-			out = append(out, rec)
-		}
-	}
-	return out, nil
-}
-
 // about loads the records about an order, itself included, on the branches that count.
 func (r *reader) about(ctx context.Context, id ferry.RecordID) ([]ferry.Record, error) {
 	at, err := places(ctx, r.q, `SELECT `+placeColumns+` FROM records WHERE subject = ? AND main = 1`, id[:])
@@ -108,14 +89,41 @@ func assemble(channel, id ferry.RecordID, recs []ferry.Record, roster *authority
 	if h.Order == nil {
 		return h, false
 	}
+	seats := seatsOf(recs, h.Issuer)
 	for _, rec := range recs {
 		if rec.ID == id || rec.Body == nil {
 			continue
 		}
-		if level, _, counts := roster.Counts(rec, h.Issuer); counts {
+		if level, _, counts := roster.CountsFor(rec, seats(rec.Body)); counts {
 			rec.Level = level
 			h.Records = append(h.Records, rec)
 		}
 	}
 	return h, true
+}
+
+// seatsOf tells who has a part in what a record about an order is about.
+func seatsOf(recs []ferry.Record, issuer ferry.WriterID) func(ferry.Body) authority.Seats {
+	writers := map[ferry.RecordID]ferry.WriterID{}
+	for _, rec := range recs {
+		switch rec.Body.(type) {
+		case *ferry.Result, *ferry.Verdict:
+			writers[rec.ID] = rec.Writer
+		}
+	}
+	return func(b ferry.Body) authority.Seats {
+		result, verdict := judged(b)
+		return authority.Seats{Issuer: issuer, Builder: writers[result], Reviewer: writers[verdict]}
+	}
+}
+
+// judged gives the result and the verdict that a verdict or an approval names.
+func judged(b ferry.Body) (result, verdict ferry.RecordID) {
+	switch b := b.(type) {
+	case *ferry.Verdict:
+		return b.Result, verdict
+	case *ferry.Approve:
+		return b.Result, b.Verdict
+	}
+	return result, verdict
 }

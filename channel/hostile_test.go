@@ -37,11 +37,22 @@ func (s *site) penOf(t *testing.T, name string) *pen {
 	return p
 }
 
+// foreign admits a member that writes on another machine, and gives its pen.
+func (s *site) foreign(t *testing.T, name string, grants ...ferry.Grant) *pen {
+	t.Helper()
+	key := testKey(t, name)
+	in, err := s.master.Admit(t.Context(), start, testMember(key, name, grants...))
+	must1(t, err)
+	return &pen{key: key, channel: s.ID(), prev: in}
+}
+
+func (p *pen) id() ferry.WriterID { return ferry.WriterID(p.key.Public().WriterID()) }
+
 func TestHostileFolder(t *testing.T) {
 	s := newSite(t)
 	id := s.issue(t, order("first"))
-	p := s.penOf(t, "agent")
-	dir := filepath.Join(s.cfg.Folder, "w", string(s.agent.ID()), "t")
+	p := s.foreign(t, "moth", ferry.GrantWork)
+	dir := filepath.Join(s.cfg.Folder, "w", string(p.id()), "t")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +151,8 @@ func wantRejected(t *testing.T, got []channel.Rejected, want map[string]string) 
 func TestWithoutEffect(t *testing.T) {
 	s := newSite(t)
 	id := s.issue(t, order("first"))
-	p := s.penOf(t, "agent")
+	later := s.issue(t, order("later"))
+	p := s.foreign(t, "moth", ferry.GrantWork)
 	bodies := []struct{ typ, body, why string }{
 		{"weather", `{"order":"` + id.String() + `"}`, "does not know the type"},
 		{"cancel", `{"order":"` + id.String() + `"}`, "grant dispatch"},
@@ -154,7 +166,8 @@ func TestWithoutEffect(t *testing.T) {
 		p.seq, p.prev = p.seq+1, f.id
 		deliver(t, s.cfg.Folder, f)
 	}
-	needy := p.seal(t, sign.Header{Type: "claim", Need: []string{"claim.9"}}, []byte(`{"order":"`+id.String()+`","attempt":1}`))
+	needy := p.seal(t, sign.Header{Type: "claim", Need: []string{"claim.9"}}, []byte(`{"order":"`+later.String()+`","attempt":{"n":1.5}}`))
+	p.seq, p.prev = p.seq+1, needy.id
 	deliver(t, s.cfg.Folder, needy)
 	if r, err := s.Refresh(t.Context()); err != nil || r.New != len(bodies)+1 || len(r.Rejected) != 0 {
 		t.Fatalf("refresh: %+v, %v", r, err)
@@ -173,8 +186,12 @@ func TestWithoutEffect(t *testing.T) {
 			t.Errorf("record %d (%s): counted %v, why %q, want %q", i, e.Type, e.Counted, e.Why, why)
 		}
 	}
-	s.finish(t, id, 0) // the chain goes on behind them
-	s.wantState(t, id, ferry.StateDone)
+	s.wantState(t, later, ferry.StateBlocked)
+	deliver(t, s.cfg.Folder, p.write(t, &ferry.Claim{Order: id, Attempt: 1})) // the chain goes on behind them
+	if _, err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantState(t, id, ferry.StateClaimed)
 	wantIntact(t, s)
 }
 
@@ -191,55 +208,6 @@ func TestWrongName(t *testing.T) {
 	}
 	wantRejected(t, r.Rejected, map[string]string{"0000000099": "not its own"})
 	s.wantState(t, id, ferry.StateCancelled)
-}
-
-// What an old copy of the state directory has forgotten comes back from the folder before anything is signed.
-func TestStateRestored(t *testing.T) {
-	s := newSite(t)
-	name := filepath.Join(s.cfg.State, "store.log")
-	old, err := os.ReadFile(name)
-	must1(t, err)
-	id := s.issue(t, order("first"))
-	must1(t, os.WriteFile(name, old, 0o600))
-	s.reopen(t)
-	s.issue(t, order("second"))
-	s.wantState(t, id, ferry.StateOpen)
-	wantIntact(t, s)
-}
-
-// A gap is filled by what arrives later, and a number signed twice stops its writer.
-func TestGapAndFork(t *testing.T) {
-	s := newSite(t)
-	p := s.penOf(t, "agent")
-	a := p.write(t, &ferry.Note{Kind: "x", Text: "a"})
-	b := p.write(t, &ferry.Note{Kind: "x", Text: "b"})
-	deliver(t, s.cfg.Folder, b)
-	if r, err := s.Refresh(t.Context()); err != nil || r.New != 0 || r.Parked != 1 {
-		t.Fatalf("with a gap: %+v, %v", r, err)
-	}
-	deliver(t, s.cfg.Folder, a)
-	if r, err := s.Refresh(t.Context()); err != nil || r.New != 2 || r.Parked != 0 {
-		t.Fatalf("with the gap filled: %+v, %v", r, err)
-	}
-	if _, err := s.agent.Note(t.Context(), start, ferry.Note{Kind: "x", Text: "c"}); err != nil {
-		t.Fatal(err)
-	}
-	deliver(t, s.cfg.Folder, p.write(t, &ferry.Note{Kind: "x", Text: "another c"}))
-	if r, err := s.Refresh(t.Context()); err != nil || r.New != 1 {
-		t.Fatalf("with a fork: %+v, %v", r, err)
-	}
-	if _, err := s.agent.Note(t.Context(), start, ferry.Note{Kind: "x", Text: "d"}); !errors.Is(err, channel.ErrForked) {
-		t.Errorf("a forked writer writes: %v", err)
-	}
-	snap, err := s.Snapshot(t.Context())
-	if err != nil || len(snap.Rejected) != 1 || !strings.Contains(snap.Rejected[0].Reason, "fork") {
-		t.Errorf("the snapshot names %+v, %v", snap.Rejected, err)
-	}
-	v, err := s.Verify(t.Context())
-	if err != nil || len(v.Problems) != 1 || v.Problems[0].Kind != channel.ProblemFork {
-		t.Errorf("verify: %+v, %v", v.Problems, err)
-	}
-	s.issue(t, order("goes-on")) // the others are not held up
 }
 
 // Deleting, damaging or hiding files changes no state, and the own files come back.

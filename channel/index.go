@@ -16,16 +16,21 @@ const indexVersion = 2
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
 // the folder. An order is its own subject.
 const indexSchema = `
-CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), off INTEGER NOT NULL, version INTEGER NOT NULL, withdrawn INTEGER NOT NULL);
-INSERT INTO state VALUES (1, 0, 0, 0);
+CREATE TABLE state (
+	only INTEGER PRIMARY KEY CHECK (only = 1), off INTEGER NOT NULL, version INTEGER NOT NULL, withdrawn INTEGER NOT NULL,
+	roster INTEGER NOT NULL);
+INSERT INTO state VALUES (1, 0, 0, 0, 0);
 CREATE TABLE records (
 	n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
 	type TEXT NOT NULL, subject BLOB, main INTEGER NOT NULL, off INTEGER NOT NULL, size INTEGER NOT NULL);
 CREATE INDEX records_chain ON records (writer, epoch, seq);
 CREATE INDEX records_subject ON records (subject, n) WHERE subject IS NOT NULL;
-CREATE INDEX records_statement ON records (n) WHERE type IN ('root', 'admit');
-CREATE INDEX records_fork ON records (n) WHERE main = 0;
-CREATE TABLE own (writer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX records_statement ON records (writer, epoch, seq) WHERE ` + isStatement + `;
+CREATE INDEX records_root ON records (n) WHERE type = 'root';
+CREATE TABLE forks (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, open INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
+CREATE TABLE proofs (id BLOB PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE saw (witness TEXT, writer TEXT, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, id32 TEXT NOT NULL, PRIMARY KEY (witness, writer)) WITHOUT ROWID;
+CREATE TABLE own (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
 CREATE TABLE orders (
 	n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, label TEXT NOT NULL, state TEXT NOT NULL, active INTEGER NOT NULL,
 	asks INTEGER NOT NULL, issued INTEGER NOT NULL, version INTEGER NOT NULL, task BLOB NOT NULL);
@@ -38,6 +43,9 @@ CREATE TABLE deps (dep BLOB NOT NULL, ord BLOB NOT NULL, PRIMARY KEY (dep, ord))
 CREATE TABLE dirs (dir TEXT PRIMARY KEY, ino INTEGER NOT NULL, mtime INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE rejected (dir TEXT NOT NULL, name TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 ` + folderSchema
+
+// isStatement is what statement is, for the index.
+const isStatement = `type IN ('root', 'admit', 'revoke', 'readmit', 'delegate', 'invite', 'policy')`
 
 // querier is a database or a transaction of it.
 type querier interface {
@@ -152,8 +160,8 @@ func rejections(ctx context.Context, q querier) ([]Rejected, error) {
 	if err := each(ctx, q, add, `SELECT CASE dir WHEN '' THEN name ELSE dir || '/' || name END, reason FROM rejected ORDER BY 1`); err != nil {
 		return nil, err
 	}
-	err := each(ctx, q, add, `SELECT printf('w/%s/t/%04d-%010d-%s.fr', writer, epoch, seq, lower(hex(substr(id, 1, 16)))),
-		'fork: the writer signed this number twice; this branch is kept as evidence and does not count'
-		FROM records WHERE main = 0 ORDER BY n LIMIT ?`, maxReported)
+	err := each(ctx, q, add, `SELECT printf('w/%s/t/%04d-%010d', writer, epoch, seq),
+		'fork: the writer signed this number twice; nothing from it on counts until the master names the branch to keep'
+		FROM forks WHERE open = 1 ORDER BY writer, epoch LIMIT ?`, maxReported)
 	return out, err
 }

@@ -110,43 +110,79 @@ func (g *ingest) record(ctx context.Context, w ferry.WriterID, data []byte) (ver
 	if ferry.RecordID(h.Channel) != g.c.id && ferry.RecordID(u.ID()) != g.c.id {
 		return verdict{rejected, "a record of the channel " + ferry.RecordID(h.Channel).String()}, nil
 	}
-	key, first, ok := g.c.authority().Key(w, h.Epoch)
+	ch := chain{w, h.Epoch}
+	key, first, ok, err := g.key(ctx, ch)
+	if err != nil {
+		return verdict{}, err
+	}
 	if !ok {
-		return verdict{rejected, fmt.Sprintf("no admission gives a key for epoch %d", h.Epoch)}, nil
+		return g.unknown(ctx, ch, u)
 	}
 	v, err := sign.Open(data, key)
 	if err != nil {
 		return verdict{rejected, err.Error()}, nil
 	}
-	return g.chain(ctx, v, first)
+	if h.Seq == 1 && ferry.RecordID(h.Prev) != first {
+		return verdict{rejected, fmt.Sprintf("number 1 of epoch %d does not name the record %s that gave the epoch", h.Epoch, first.Short())}, nil
+	}
+	return g.chain(ctx, v)
+}
+
+// key gives the key of a chain. What was collected is indexed first where it may hold the admission.
+func (g *ingest) key(ctx context.Context, ch chain) (key sign.PublicKey, first ferry.RecordID, ok bool, err error) {
+	if key, first, ok = g.c.authority().Key(ch.writer, ch.epoch); ok || len(g.batch) == 0 {
+		return key, first, ok, nil
+	}
+	if err := g.flush(ctx); err != nil {
+		return key, first, false, err
+	}
+	key, first, ok = g.c.authority().Key(ch.writer, ch.epoch)
+	return key, first, ok, nil
+}
+
+// unknown takes in a root record that a recovery key vouches for. Everything else of a writer or an epoch without a key waits.
+func (g *ingest) unknown(ctx context.Context, ch chain, u sign.Unverified) (verdict, error) {
+	id := ferry.RecordID(u.ID())
+	if u.Header().Type == string(ferry.TypeRoot) && u.Header().Seq == 1 && len(sign.Signers(u.Bytes(), g.c.authority().RecoveryKeys())) > 0 {
+		if _, err := openRoot(u.Bytes()); err != nil {
+			return verdict{rejected, err.Error()}, nil
+		}
+		var n int
+		found, err := one(ctx, g.c.db, []any{&n}, `SELECT n FROM records WHERE id = ?`, id[:])
+		if err != nil || found {
+			return verdict{kind: known}, err
+		}
+		g.batch, g.bytes = append(g.batch, frame{data: u.Bytes()}), g.bytes+len(u.Bytes())
+		return verdict{kind: accepted}, g.flush(ctx)
+	}
+	return verdict{parked, noKey(ch.epoch)}, nil
 }
 
 // chain takes a verified record in behind its predecessor.
-func (g *ingest) chain(ctx context.Context, v sign.Verified, first ferry.RecordID) (verdict, error) {
+func (g *ingest) chain(ctx context.Context, v sign.Verified) (verdict, error) {
 	h, id := v.Header(), ferry.RecordID(v.ID())
-	w := chain{ferry.WriterID(h.Writer), h.Epoch}
-	t, ok := g.tips[w]
+	ch := chain{ferry.WriterID(h.Writer), h.Epoch}
+	t, ok := g.tips[ch]
 	if !ok {
 		var err error
-		if t, err = readTip(ctx, g.c.db, w); err != nil {
+		if t, err = lastOf(ctx, g.c.db, ch, ""); err != nil {
 			return verdict{}, err
 		}
-		g.tips[w] = t
+		g.tips[ch] = t
 	}
-	next := h.Seq == t.seq+1 && (t.seq == 0 && ferry.RecordID(h.Prev) == first || t.seq > 0 && ferry.RecordID(h.Prev) == t.id)
 	switch {
 	case id == t.id:
 		return verdict{kind: known}, nil
-	case next:
-		g.tips[w] = tip{h.Seq, id}
+	case h.Seq == t.seq+1 && (t.seq == 0 || ferry.RecordID(h.Prev) == t.id):
+		g.tips[ch] = tip{h.Seq, id}
 		return verdict{kind: accepted}, g.take(ctx, v)
 	}
-	return g.offBranch(ctx, v, first)
+	return g.offBranch(ctx, ch, v)
 }
 
-// offBranch handles what does not follow the tip: a repetition, a gap or a fork. The batch is flushed first, so that the
-// index knows everything.
-func (g *ingest) offBranch(ctx context.Context, v sign.Verified, first ferry.RecordID) (verdict, error) {
+// offBranch handles what does not follow the last record: a repetition, a gap or a fork. The batch is flushed first, so that
+// the index knows everything.
+func (g *ingest) offBranch(ctx context.Context, ch chain, v sign.Verified) (verdict, error) {
 	if err := g.flush(ctx); err != nil {
 		return verdict{}, err
 	}
@@ -155,17 +191,16 @@ func (g *ingest) offBranch(ctx context.Context, v sign.Verified, first ferry.Rec
 	if found, err := one(ctx, g.c.db, []any{&n}, `SELECT n FROM records WHERE id = ?`, id[:]); err != nil || found {
 		return verdict{kind: known}, err
 	}
-	follows := h.Seq == 1 && ferry.RecordID(h.Prev) == first
 	if h.Seq > 1 {
-		var err error
-		follows, err = one(ctx, g.c.db, []any{&n}, `SELECT n FROM records WHERE id = ? AND writer = ? AND epoch = ? AND seq = ?`,
+		follows, err := one(ctx, g.c.db, []any{&n}, `SELECT n FROM records WHERE id = ? AND writer = ? AND epoch = ? AND seq = ?`,
 			h.Prev[:], string(h.Writer), h.Epoch, h.Seq-1)
 		if err != nil {
 			return verdict{}, err
 		}
-	}
-	if !follows {
-		return verdict{parked, "waits for its predecessor"}, nil
+		if !follows {
+			g.c.signed(ch, h.Seq)
+			return verdict{parked, "waits for its predecessor"}, nil
+		}
 	}
 	if err := g.take(ctx, v); err != nil {
 		return verdict{}, err

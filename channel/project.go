@@ -8,32 +8,24 @@ import (
 	"fmt"
 
 	"github.com/ferry-fleet/ferry"
-	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/sign"
 )
-
-// chain names one epoch of one writer.
-type chain struct {
-	writer ferry.WriterID
-	epoch  uint32
-}
-
-// tip is the last record of the branch of a chain that counts.
-type tip struct {
-	seq uint64
-	id  ferry.RecordID
-}
 
 // projector brings the index up to date with frames of the store, inside of one transaction.
 type projector struct {
 	reader
-	insert  *sql.Stmt
-	version int64
-	tips    map[chain]tip
-	touched []ferry.RecordID // orders to fold
-	queued  map[ferry.RecordID]bool
-	known   map[ferry.RecordID]depended
-	ruled   bool // a statement came in or lost its place: the roster changes
+	material *indexed
+	insert   *sql.Stmt
+	version  int64
+	turn     int64 // of the roster
+	chains   map[chain]*standing
+	unclear  map[chain]bool // to be computed anew
+	rejudged []ferry.WriterID
+	touched  []ferry.RecordID // orders to fold
+	queued   map[ferry.RecordID]bool
+	known    map[ferry.RecordID]depended
+	stale    bool // something came in that the roster may depend on
+	ruled    bool // the roster was computed anew
 }
 
 // apply indexes frames that the log holds up to the offset end. It needs the lock.
@@ -55,30 +47,46 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 	if err := p.fold(ctx); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE state SET off = ?, version = ?`, end, p.version); err != nil {
+	if err := p.finish(ctx, end); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
-	return c.remember(ctx, end)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roster, c.turn, c.synced = p.roster, p.turn, end
+	return nil
+}
+
+// finish writes how far the index is.
+func (p *projector) finish(ctx context.Context, end int64) error {
+	if p.ruled {
+		p.turn++
+		// What was refused under another roster is looked at again.
+		if _, err := p.q.ExecContext(ctx, `DELETE FROM dirs WHERE dir IN (SELECT dir FROM rejected)`); err != nil {
+			return err
+		}
+	}
+	_, err := p.q.ExecContext(ctx, `UPDATE state SET off = ?, version = ?, roster = ?`, end, p.version, p.turn)
+	return err
 }
 
 func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, error) {
-	_, version, err := progress(ctx, tx)
-	if err != nil {
+	p := &projector{
+		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: map[ferry.RecordID]parsed{}},
+		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
+		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
+	}
+	if _, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`); err != nil {
 		return nil, err
 	}
-	insert, err := tx.PrepareContext(ctx, `INSERT OR IGNORE INTO records
-		(id, writer, epoch, seq, type, subject, main, off, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
+	var err error
+	if p.insert, err = tx.PrepareContext(ctx, `INSERT OR IGNORE INTO records
+		(id, writer, epoch, seq, type, subject, main, off, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	return &projector{
-		reader: reader{c: c, q: tx, roster: c.authority(), fresh: map[ferry.RecordID]parsed{}},
-		insert: insert, version: version + 1, tips: map[chain]tip{},
-		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
-	}, nil
+	return p, nil
 }
 
 // add indexes one frame. What is there already is passed over.
@@ -89,47 +97,81 @@ func (p *projector) add(ctx context.Context, f frame) error {
 		return nil
 	}
 	r.off, r.own = f.off, f.own
-	w := chain{ferry.WriterID(r.head.Writer), r.head.Epoch}
-	if f.suspect && !p.genuine(f, w) {
-		p.unreadable(f, sign.ErrUnverified)
-		return nil
+	ch := chain{ferry.WriterID(r.head.Writer), r.head.Epoch}
+	if f.suspect {
+		if _, err := p.standing(ctx, ch); err != nil { // it lets the roster know of what came before
+			return err
+		}
+		if !p.genuine(f, ch) {
+			p.unreadable(f, sign.ErrUnverified)
+			return nil
+		}
 	}
 	if f.own {
-		if err := p.mine(ctx, w.writer, r.head.Seq); err != nil {
+		if err := p.mine(ctx, ch, r.head.Seq); err != nil {
 			return err
 		}
 	}
 	if f.suspect {
-		follows, err := p.follows(ctx, w, &r)
+		follows, err := p.follows(ctx, ch, &r)
 		if err != nil || !follows {
 			return err // it comes from the folder again, behind its predecessor
 		}
 	}
-	main, err := p.place(ctx, w, &r)
+	if have, err := p.has(ctx, ch, &r); have || err != nil {
+		return err
+	}
+	main, err := p.place(ctx, ch, &r)
 	if err != nil {
 		return err
 	}
+	return p.enter(ctx, ch, &r, main)
+}
+
+// enter inserts a record and draws the consequences beyond its chain.
+func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) error {
 	rec, _ := r.record()
 	var about any
 	subject, ok := subject(rec)
 	if ok {
 		about = subject[:]
 	}
-	done, err := p.insert.ExecContext(ctx, r.id[:], string(w.writer), w.epoch, r.head.Seq, r.head.Type, about, main, r.off, r.size)
+	done, err := p.insert.ExecContext(ctx, r.id[:], string(ch.writer), ch.epoch, r.head.Seq, r.head.Type, about, main, r.off, r.size)
 	if err != nil {
 		return err
 	}
 	if n, err := done.RowsAffected(); n == 0 || err != nil {
 		return err
 	}
-	p.fresh[r.id] = r
+	p.fresh[r.id] = *r
 	if ok {
 		p.touch(subject)
 	}
-	if statement(r.head.Type) && main {
-		return p.rule(ctx)
+	if statement(ferry.Type(r.head.Type)) {
+		p.stale = true
+	}
+	if d, _, ok := p.roster.Delegation(ch.writer); ok && d.MaxUses > 0 && act(ferry.Type(r.head.Type)) {
+		p.stale = true
+	}
+	if b, is := rec.Body.(*ferry.ForkProof); is {
+		if err := p.proves(ctx, r.id, b); err != nil {
+			return err
+		}
+	}
+	if main {
+		return p.witness(ctx, ch.writer, rec.Saw)
 	}
 	return nil
+}
+
+// has reports whether a record is in the index already. What follows the end of its chain is not.
+func (p *projector) has(ctx context.Context, ch chain, r *parsed) (bool, error) {
+	s, err := p.standing(ctx, ch)
+	if err != nil || s.known && s.keep == nil && s.fork == 0 && r.head.Seq > s.tip.seq {
+		return false, err
+	}
+	var n int
+	return one(ctx, p.q, []any{&n}, `SELECT n FROM records WHERE id = ?`, r.id[:])
 }
 
 // unreadable passes over a frame whose bytes are not a record. Verify reports it.
@@ -159,110 +201,13 @@ func (p *projector) follows(ctx context.Context, w chain, r *parsed) (bool, erro
 
 // mine notes the highest number that this machine signed for a writer, and that the writer's directory has to be looked at:
 // the files of what is being indexed may be missing from it.
-func (p *projector) mine(ctx context.Context, w ferry.WriterID, seq uint64) error {
-	if _, err := p.q.ExecContext(ctx, `INSERT INTO own VALUES (?, ?) ON CONFLICT DO UPDATE SET seq = max(seq, excluded.seq)`, string(w), seq); err != nil {
+func (p *projector) mine(ctx context.Context, ch chain, seq uint64) error {
+	if _, err := p.q.ExecContext(ctx, `INSERT INTO own VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seq = max(seq, excluded.seq)`,
+		string(ch.writer), ch.epoch, seq); err != nil {
 		return err
 	}
-	_, err := p.q.ExecContext(ctx, `DELETE FROM dirs WHERE dir = ?`, recordsPath(w))
+	_, err := p.q.ExecContext(ctx, `DELETE FROM dirs WHERE dir = ?`, recordsPath(ch.writer))
 	return err
-}
-
-func statement(t string) bool { return t == string(ferry.TypeRoot) || t == string(ferry.TypeAdmit) }
-
-// place reports whether a record is on the branch of its chain that counts: from the first record on, the successor with
-// the smallest id. A record that takes the place of another puts that one and its followers aside.
-func (p *projector) place(ctx context.Context, w chain, r *parsed) (main bool, err error) {
-	t, err := p.tip(ctx, w)
-	if err != nil {
-		return false, err
-	}
-	if r.head.Seq == t.seq+1 && (t.seq == 0 || r.head.Prev == t.id) {
-		p.tips[w] = tip{r.head.Seq, r.id}
-		return true, nil
-	}
-	if r.head.Seq > 1 {
-		var on bool
-		if _, err := one(ctx, p.q, []any{&on}, `SELECT main FROM records WHERE id = ?`, r.head.Prev[:]); err != nil || !on {
-			return false, err
-		}
-	}
-	var holder []byte
-	found, err := one(ctx, p.q, []any{&holder}, `SELECT id FROM records WHERE writer = ? AND epoch = ? AND seq = ? AND main = 1`,
-		string(w.writer), w.epoch, r.head.Seq)
-	if err != nil || found && string(holder) <= string(r.id[:]) {
-		return false, err
-	}
-	if err := p.putAside(ctx, w, r.head.Seq); err != nil {
-		return false, err
-	}
-	p.tips[w] = tip{r.head.Seq, r.id}
-	return true, nil
-}
-
-func (p *projector) tip(ctx context.Context, w chain) (tip, error) {
-	if t, ok := p.tips[w]; ok {
-		return t, nil
-	}
-	t, err := readTip(ctx, p.q, w)
-	if err == nil {
-		p.tips[w] = t
-	}
-	return t, err
-}
-
-func readTip(ctx context.Context, q querier, w chain) (tip, error) {
-	var t tip
-	var id []byte
-	_, err := one(ctx, q, []any{&t.seq, &id}, `SELECT seq, id FROM records WHERE writer = ? AND epoch = ? AND main = 1
-		ORDER BY seq DESC LIMIT 1`, string(w.writer), w.epoch)
-	copy(t.id[:], id)
-	return t, err
-}
-
-// putAside takes a chain from a number on off the branch that counts.
-func (p *projector) putAside(ctx context.Context, w chain, seq uint64) error {
-	const where = ` FROM records WHERE writer = ? AND epoch = ? AND seq >= ? AND main = 1`
-	about, err := ids(ctx, p.q, `SELECT DISTINCT subject`+where+` AND subject IS NOT NULL`, string(w.writer), w.epoch, seq)
-	if err != nil {
-		return err
-	}
-	for _, id := range about {
-		p.touch(id)
-	}
-	var statements int
-	if _, err := one(ctx, p.q, []any{&statements}, `SELECT count(*)`+where+` AND type IN ('root', 'admit')`, string(w.writer), w.epoch, seq); err != nil {
-		return err
-	}
-	_, err = p.q.ExecContext(ctx, `UPDATE records SET main = 0 WHERE writer = ? AND epoch = ? AND seq >= ? AND main = 1`,
-		string(w.writer), w.epoch, seq)
-	if err == nil && statements > 0 {
-		p.ruled = true
-	}
-	return err
-}
-
-// rule builds the roster again after a statement, and queues what may count now.
-func (p *projector) rule(ctx context.Context) error {
-	before := p.roster
-	statements, err := p.c.statements(ctx, p.q)
-	if err != nil {
-		return err
-	}
-	p.roster = authority.Build(statements, p.c.id)
-	for _, m := range p.roster.Members() {
-		old, was := before.Member(m.Writer)
-		if was && len(old.Grants) == len(m.Grants) {
-			continue
-		}
-		about, err := ids(ctx, p.q, `SELECT DISTINCT subject FROM records WHERE writer = ? AND subject IS NOT NULL`, string(m.Writer))
-		if err != nil {
-			return err
-		}
-		for _, id := range about {
-			p.touch(id)
-		}
-	}
-	return nil
 }
 
 func (p *projector) touch(id ferry.RecordID) {
@@ -275,8 +220,8 @@ func (p *projector) touch(id ferry.RecordID) {
 // fold computes the touched orders again, and those that depend on one whose state changed, until nothing changes. It ends,
 // because an order can only depend on orders that existed before it.
 func (p *projector) fold(ctx context.Context) error {
-	if p.ruled {
-		if err := p.refoldAll(ctx); err != nil {
+	if p.stale {
+		if err := p.evaluate(ctx); err != nil {
 			return err
 		}
 	}
@@ -289,20 +234,6 @@ func (p *projector) fold(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// refoldAll follows a fork among the statements themselves: what anybody may do can have changed.
-func (p *projector) refoldAll(ctx context.Context) error {
-	statements, err := p.c.statements(ctx, p.q)
-	if err != nil {
-		return err
-	}
-	p.roster = authority.Build(statements, p.c.id)
-	all, err := ids(ctx, p.q, `SELECT id FROM records WHERE type = 'order' AND subject IS NOT NULL`)
-	for _, id := range all {
-		p.touch(id)
-	}
-	return err
 }
 
 func (p *projector) foldOne(ctx context.Context, id ferry.RecordID) error {

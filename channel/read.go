@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 )
 
 // Errors of a reference to an order. Their text says what to type instead.
@@ -26,6 +27,8 @@ type Snapshot struct {
 	Version  int64
 	Active   []ferry.Task // by time of issue, then id
 	Rejected []Rejected   // what in the folder is not read now
+	Behind   string       // which record of the authority is known to be missing here, in words; empty when none is
+	Hold     string       // why nothing that a policy governs may be done here, in words; empty when it may
 }
 
 // Filter chooses tasks. The zero Filter chooses all.
@@ -104,6 +107,11 @@ func (c *Channel) build(ctx context.Context, size int64) (*Snapshot, error) {
 		return nil, err
 	}
 	s.Rejected = rejected
+	roster := c.authority()
+	s.Hold = holdOf(roster)
+	if s.Behind, err = c.behind(ctx, roster); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current, c.shown = s, stamp
@@ -271,26 +279,56 @@ func (c *Channel) entries(ctx context.Context, at []place) ([]Entry, error) {
 		e := Entry{Record: rec, Type: ferry.Type(r.head.Type), Why: why, Size: r.size}
 		switch {
 		case !pl.main:
-			e.Why = "fork: the writer signed this number twice, and the other branch counts"
+			if e.Why, err = c.offBranch(ctx, rec, roster); err != nil {
+				return nil, err
+			}
 		case why == "":
-			issuer, err := c.issuer(ctx, rec)
+			seats, err := c.seats(ctx, rec)
 			if err != nil {
 				return nil, err
 			}
-			e.Level, e.Why, e.Counted = roster.Counts(rec, issuer)
+			e.Level, e.Why, e.Counted = roster.CountsFor(rec, seats)
+			if o, is := rec.Body.(*ferry.Opaque); is {
+				e.Counted, e.Why = false, fmt.Sprintf("it needs a newer ferry, for %v", o.Need)
+			}
 		}
 		out = append(out, e)
 	}
 	return out, nil
 }
 
-// issuer gives the writer of the order that a record is about, "" when it is not here or does not count.
-func (c *Channel) issuer(ctx context.Context, rec ferry.Record) (ferry.WriterID, error) {
+// offBranch says why a record is on no branch that counts.
+func (c *Channel) offBranch(ctx context.Context, rec ferry.Record, roster *authority.Roster) (string, error) {
+	b, known := bare(roster, chain{rec.Writer, rec.Epoch})
+	switch {
+	case !known:
+		return noKey(rec.Epoch), nil
+	case b.keep != nil && b.keep.Seq == 0:
+		return fmt.Sprintf("nothing of epoch %d counts, so the master has said", rec.Epoch), nil
+	case b.keep != nil && rec.Seq > uint64(b.keep.Seq):
+		return fmt.Sprintf("of epoch %d only the records up to %d count, so the master has said", rec.Epoch, b.keep.Seq), nil
+	case b.keep != nil:
+		return "fork: the writer signed a number twice, and the master has kept another branch", nil
+	}
+	var seq uint64
+	_, err := one(ctx, c.db, []any{&seq}, `SELECT seq FROM forks WHERE writer = ? AND epoch = ?`, string(rec.Writer), rec.Epoch)
+	return fmt.Sprintf("fork: the writer signed number %d twice, and nothing from it on counts until the master names the branch to keep", seq), err
+}
+
+// seats tells who has a part in what a record is about.
+func (c *Channel) seats(ctx context.Context, rec ferry.Record) (s authority.Seats, err error) {
 	id, ok := subject(rec)
 	if !ok {
-		return "", nil
+		return s, nil
 	}
-	var w ferry.WriterID
-	_, err := one(ctx, c.db, []any{&w}, `SELECT writer FROM records JOIN orders USING (id) WHERE records.id = ?`, id[:])
-	return w, err
+	if _, err := one(ctx, c.db, []any{&s.Issuer}, `SELECT writer FROM records JOIN orders USING (id) WHERE records.id = ?`, id[:]); err != nil {
+		return s, err
+	}
+	result, verdict := judged(rec.Body)
+	for id, w := range map[ferry.RecordID]*ferry.WriterID{result: &s.Builder, verdict: &s.Reviewer} {
+		if _, err := one(ctx, c.db, []any{w}, `SELECT writer FROM records WHERE id = ? AND main = 1`, id[:]); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }

@@ -23,6 +23,13 @@ var ErrUnpublished = errors.New("recorded here, but not yet in the folder")
 // old copy of it is put back. The writer writes no more.
 var ErrForked = errors.New("the writer has signed one number twice")
 
+// ErrLost reports that a writer of this machine has signed records that its store does not have from signing them: the state
+// directory is an old or a second copy. The writer writes no more, because it would sign a number twice.
+var ErrLost = errors.New("this machine does not remember what the writer has signed")
+
+// ErrRevoked reports that the master has shut a writer out, or has given it another key.
+var ErrRevoked = errors.New("the master has taken the key back")
+
 // ErrDamaged reports that the store has lost records of a writer of this machine. It writes no more until the folder has
 // brought them back, because it would sign a number twice.
 var ErrDamaged = errors.New("the store is damaged")
@@ -36,11 +43,24 @@ type Writer struct {
 
 // Writer gives the writer of a key, which must belong to a member of the channel.
 func (c *Channel) Writer(key sign.Key) (*Writer, error) {
-	id := ferry.WriterID(key.Public().WriterID())
-	if _, ok := c.authority().Member(id); !ok {
-		return nil, fmt.Errorf("writer %s: %w; the master admits it with `ferry enable` in this project", id, ErrNotMember)
+	id, err := memberOf(c.authority(), key.Public())
+	if err != nil {
+		return nil, err
 	}
 	return &Writer{c: c, key: key, id: id}, nil
+}
+
+// memberOf finds the writer that writes with a key.
+func memberOf(r *authority.Roster, key sign.PublicKey) (ferry.WriterID, error) {
+	if w, _, ok := writerOf(r, key); ok {
+		return w, nil
+	}
+	for _, ch := range chainsOf(r) {
+		if past, _, _ := r.Key(ch.writer, ch.epoch); past == key {
+			return "", fmt.Errorf("writer %s: %w; `ferry channel rejoin` asks for a new one", ch.writer, ErrRevoked)
+		}
+	}
+	return "", fmt.Errorf("writer %s: %w; the master admits it with `ferry enable` in this project", key.WriterID(), ErrNotMember)
 }
 
 // ID gives the writer's id.
@@ -55,6 +75,7 @@ type Tx struct {
 	epoch   uint32
 	tip     tip
 	prev    ferry.RecordID
+	saw     []sign.Head
 	frames  []frame
 	names   []string
 	added   []ferry.Record
@@ -84,6 +105,8 @@ func (w *Writer) Update(ctx context.Context, now time.Time, f func(tx *Tx) error
 	if err := f(tx); err != nil {
 		return nil, err
 	}
+	asked := len(tx.added)
+	tx.evidence(ctx)
 	if len(tx.frames) == 0 {
 		return nil, nil
 	}
@@ -93,8 +116,8 @@ func (w *Writer) Update(ctx context.Context, now time.Time, f func(tx *Tx) error
 		return nil, err
 	}
 	c.at("appended")
-	added := make([]ferry.RecordID, len(tx.added))
-	for i, r := range tx.added {
+	added := make([]ferry.RecordID, asked)
+	for i, r := range tx.added[:asked] {
 		added[i] = r.ID
 	}
 	clean, err := c.cleanStamp(ctx, w.id)
@@ -111,7 +134,10 @@ func (w *Writer) Update(ctx context.Context, now time.Time, f func(tx *Tx) error
 }
 
 func describe(added []ferry.RecordID) string {
-	if len(added) == 1 {
+	switch len(added) {
+	case 0:
+		return "the proof of a fork"
+	case 1:
 		return "record " + added[0].Short()
 	}
 	return fmt.Sprintf("%d records from %s on", len(added), added[0].Short())
@@ -120,39 +146,62 @@ func describe(added []ferry.RecordID) string {
 func (w *Writer) begin(ctx context.Context, now time.Time) (*Tx, error) {
 	c := w.c
 	roster := c.authority()
-	const epoch = 1
-	key, first, ok := roster.Key(w.id, epoch)
-	if !ok || key != w.key.Public() {
+	if id, err := memberOf(roster, w.key.Public()); err != nil {
+		return nil, err
+	} else if id != w.id {
 		return nil, fmt.Errorf("writer %s: %w", w.id, ErrNotMember)
 	}
-	at := chain{w.id, epoch}
-	var n int
-	forked, err := one(ctx, c.db, []any{&n}, `SELECT n FROM records WHERE main = 0 AND writer = ? AND epoch = ? LIMIT 1`, string(w.id), epoch)
+	ch := chain{w.id, roster.Epoch(w.id)}
+	_, first, _ := roster.Key(ch.writer, ch.epoch)
+	t, err := w.next(ctx, ch)
 	if err != nil {
 		return nil, err
-	}
-	if forked {
-		return nil, fmt.Errorf("writer %s: %w; `ferry channel verify` shows where, and a new key has to be admitted", w.id, ErrForked)
-	}
-	t, err := readTip(ctx, c.db, at)
-	if err != nil {
-		return nil, err
-	}
-	var signed uint64
-	if _, err := one(ctx, c.db, []any{&signed}, `SELECT seq FROM own WHERE writer = ?`, string(w.id)); err != nil {
-		return nil, err
-	}
-	if t.seq < signed {
-		return nil, fmt.Errorf("writer %s: %w: the store has number %d, the last was %d; bring the folder back, which has the rest", w.id, ErrDamaged, t.seq, signed)
 	}
 	prev := t.id
 	if t.seq == 0 {
 		prev = first
 	}
+	saw, err := c.heads(ctx, roster, w.id)
 	return &Tx{
 		reader: reader{c: c, q: c.db, roster: roster, fresh: map[ferry.RecordID]parsed{}},
-		w:      w, now: now, epoch: epoch, tip: t, prev: prev,
-	}, nil
+		w:      w, now: now, epoch: ch.epoch, tip: t, prev: prev, saw: signHeads(saw),
+	}, err
+}
+
+// next gives the last record of the writer's chain, if it is certain that the number behind it was never signed.
+func (w *Writer) next(ctx context.Context, ch chain) (tip, error) {
+	c := w.c
+	var fork uint64
+	if _, err := one(ctx, c.db, []any{&fork}, `SELECT seq FROM forks WHERE writer = ? AND epoch = ?`, string(ch.writer), ch.epoch); err != nil {
+		return tip{}, err
+	}
+	if fork != 0 {
+		return tip{}, fmt.Errorf("writer %s: %w: number %d; %s", w.id, ErrForked, fork, w.rejoin())
+	}
+	last, err := lastOf(ctx, c.db, ch, "")
+	if err != nil {
+		return last, err
+	}
+	var signed uint64
+	if _, err := one(ctx, c.db, []any{&signed}, `SELECT seq FROM own WHERE writer = ? AND epoch = ?`, string(ch.writer), ch.epoch); err != nil {
+		return last, err
+	}
+	switch there := max(last.seq, c.ahead[ch]); {
+	case last.seq < signed:
+		return last, fmt.Errorf("writer %s: %w: the store has number %d, the last was %d; bring the folder back, which has the rest", w.id, ErrDamaged, last.seq, signed)
+	case there > signed:
+		return last, fmt.Errorf("writer %s: %w: number %d is signed, and this state directory knows of %d; was it copied, or an old copy put back? %s",
+			w.id, ErrLost, there, signed, w.rejoin())
+	}
+	return last, nil
+}
+
+// rejoin says what to type when a chain cannot be gone on with.
+func (w *Writer) rejoin() string {
+	if m, ok := w.c.authority().Master(); ok && m.Writer == w.id {
+		return "it is the master's: a root record that is signed with the recovery key has to name a new key and the branch to keep"
+	}
+	return "`ferry channel rejoin` asks the master for a new epoch"
 }
 
 // Add signs a record and puts it into the write. Secrets in its texts are the caller's to redact before.
@@ -163,7 +212,7 @@ func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) {
 	}
 	file, err := sign.Seal(tx.w.key, sign.Header{
 		Channel: tx.c.id, Type: string(b.Type()), Writer: sign.WriterID(tx.w.id), Epoch: tx.epoch, Seq: tx.tip.seq + 1,
-		Prev: tx.prev, Time: tx.now,
+		Prev: tx.prev, Time: tx.now, Saw: tx.saw,
 	}, body)
 	if err != nil {
 		return ferry.RecordID{}, fmt.Errorf("write %s: %w", b.Type(), err)
@@ -177,7 +226,7 @@ func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) {
 	if why != "" {
 		return ferry.RecordID{}, fmt.Errorf("write %s: %s", b.Type(), why)
 	}
-	if err := tx.permitted(rec); err != nil {
+	if err := tx.permitted(rec, file); err != nil {
 		return ferry.RecordID{}, err
 	}
 	tx.tip, tx.prev, tx.folding = tip{r.head.Seq, r.id}, r.id, nil
@@ -185,34 +234,6 @@ func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) {
 	tx.names = append(tx.names, recordName(tx.epoch, r.head.Seq, r.id))
 	tx.added = append(tx.added, rec)
 	return r.id, nil
-}
-
-// permitted refuses a record that no reader would count.
-func (tx *Tx) permitted(rec ferry.Record) error {
-	var issuer ferry.WriterID
-	if id, ok := subject(rec); ok && id != rec.ID {
-		t, err := tx.Task(id)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", rec.Body.Type(), err)
-		}
-		issuer = t.Issuer
-	}
-	if _, why, ok := tx.roster.Counts(rec, issuer); !ok {
-		return fmt.Errorf("write %s: %s", rec.Body.Type(), why)
-	}
-	if rec.Body.Type() != ferry.TypeAdmit {
-		return nil
-	}
-	statements, err := tx.c.statements(context.Background(), tx.q)
-	if err != nil {
-		return err
-	}
-	roster := authority.Build(append(append(statements, tx.added...), rec), tx.c.id)
-	if _, why, ok := roster.Counts(rec, ""); !ok {
-		return fmt.Errorf("write %s: %s", rec.Body.Type(), why)
-	}
-	tx.roster = roster
-	return nil
 }
 
 // publish creates the files of a write. A directory that was known to be clean before stays so.

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -59,12 +58,11 @@ func (c *Channel) Verify(ctx context.Context) (VerifyReport, error) {
 		if f.off >= size {
 			return nil // written since
 		}
-		id, err := a.add(f.data)
-		if err != nil {
-			a.problem("", 0, ProblemStore, fmt.Sprintf("the frame at %d: %v", f.off, err))
-			return ctx.Err()
+		if id, known := a.add(f.data); known {
+			own[id] = own[id] || f.own
+		} else {
+			a.problem("", 0, ProblemStore, fmt.Sprintf("the frame at %d is not a record", f.off))
 		}
-		own[id] = own[id] || f.own
 		return ctx.Err()
 	})
 	if err != nil {
@@ -76,7 +74,6 @@ func (c *Channel) Verify(ctx context.Context) (VerifyReport, error) {
 	if end < size {
 		a.problem("", 0, ProblemStore, fmt.Sprintf("damaged from %d on", end))
 	}
-	a.verify()
 	if err := a.folder(ctx, c.cfg.Folder, own); err != nil {
 		a.problem("", 0, ProblemFile, err.Error())
 	}
@@ -119,64 +116,55 @@ func (c *Channel) settled(ctx context.Context) (size int64, indexed string, err 
 
 // VerifyDir verifies a folder alone, without any state: everything follows from its files and the id of the channel.
 func VerifyDir(ctx context.Context, folder string, id ferry.RecordID, judge ferry.Judge) (VerifyReport, error) {
-	roots, err := rootsIn(folder)
-	if err != nil {
-		return VerifyReport{}, fmt.Errorf("verify %s: %w", folder, err)
-	}
-	master := ferry.WriterID("")
-	for _, r := range roots {
-		if r.id == id {
-			master = r.master
-		}
-	}
-	// The master's directory first: it says whose directories are worth opening.
-	first := newAudit(id, judge)
-	if err := first.files(ctx, folder, func(w ferry.WriterID) bool { return w == master }); err != nil {
-		return VerifyReport{}, fmt.Errorf("verify %s: %w", folder, err)
-	}
-	first.verify()
 	a := newAudit(id, judge)
-	err = a.files(ctx, folder, func(w ferry.WriterID) bool {
-		_, member := first.roster.Member(w)
-		return member
-	})
-	if err != nil {
+	if err := a.directory(ctx, folder); err != nil {
 		return VerifyReport{}, fmt.Errorf("verify %s: %w", folder, err)
 	}
-	a.verify()
 	return a.finish()
 }
 
-// files collects the records of a folder.
-func (a *audit) files(ctx context.Context, folder string, wanted func(ferry.WriterID) bool) error {
-	return files(ctx, folder, wanted, func(f folderFile) {
-		if f.kind != "" {
-			a.problem(f.writer, 0, f.kind, f.path+": "+f.why)
-			return
+// directory reads the directories of those whom the channel knows, the master's first: it says whose are worth opening.
+func (a *audit) directory(ctx context.Context, folder string) error {
+	roots, err := rootsIn(folder)
+	if err != nil {
+		return err
+	}
+	for _, r := range roots {
+		a.add(r.bytes)
+	}
+	for known := -1; known != len(a.Roster().Known()); {
+		wanted := a.Roster().Known()
+		known, a.report.Problems = len(wanted), nil
+		if err := files(ctx, folder, func(w ferry.WriterID) bool { return slices.Contains(wanted, w) }, a.file); err != nil {
+			return err
 		}
-		r, err := parseStored(f.data)
-		if err == nil {
-			_, err = a.add(f.data)
-		}
-		if err != nil {
-			a.problem(f.writer, 0, ProblemFile, f.path+": "+err.Error())
-			return
-		}
-		if own := r.path(); own != f.path {
-			a.problem(f.writer, r.head.Seq, ProblemFile, f.path+": its name is not its own; it holds "+own)
-		}
-	})
+	}
+	return nil
+}
+
+// file takes in a file of the folder.
+func (a *audit) file(f folderFile) {
+	if f.kind != "" {
+		a.problem(f.writer, 0, f.kind, f.path+": "+f.why)
+		return
+	}
+	r, err := parseStored(f.data)
+	if err != nil {
+		a.problem(f.writer, 0, ProblemFile, f.path+": "+err.Error())
+		return
+	}
+	a.add(f.data)
+	if own := r.path(); own != f.path {
+		a.problem(f.writer, r.head.Seq, ProblemFile, f.path+": its name is not its own; it holds "+own)
+	}
 }
 
 // folder compares the files of the folder with the records of the store. What a stranger put there is a problem of the
 // folder, and no record of the channel.
 func (a *audit) folder(ctx context.Context, folder string, own map[ferry.RecordID]bool) error {
 	here := map[ferry.RecordID]bool{}
-	member := func(w ferry.WriterID) bool {
-		_, ok := a.roster.Member(w)
-		return ok
-	}
-	err := files(ctx, folder, member, func(f folderFile) {
+	known := a.Roster().Known()
+	err := files(ctx, folder, func(w ferry.WriterID) bool { return slices.Contains(known, w) }, func(f folderFile) {
 		if f.kind != "" {
 			a.problem(f.writer, 0, f.kind, f.path+": "+f.why)
 			return
@@ -190,7 +178,7 @@ func (a *audit) folder(ctx context.Context, folder string, own map[ferry.RecordI
 		if !mine || here[id] {
 			continue
 		}
-		r, err := parseStored(a.raw[id])
+		r, err := parseStored(a.stored(id))
 		if err != nil {
 			return err
 		}
@@ -205,9 +193,9 @@ func (a *audit) compare(f folderFile, here map[ferry.RecordID]bool) {
 		a.problem(f.writer, 0, ProblemFile, f.path+": "+err.Error())
 		return
 	}
-	stored, have := a.raw[r.id]
+	stored := a.stored(r.id)
 	switch {
-	case !have:
+	case stored == nil:
 		a.problem(f.writer, r.head.Seq, ProblemFile, f.path+": "+a.unread(f, r))
 	case !bytes.Equal(stored, f.data):
 		a.problem(f.writer, r.head.Seq, ProblemFile, f.path+": its bytes are not those of the record in the store")
@@ -227,20 +215,8 @@ func (a *audit) unread(f folderFile, r parsed) string {
 	if _, err := sign.Open(f.data, key); err != nil {
 		return err.Error()
 	}
-	if ferry.RecordID(r.head.Channel) != a.id {
+	if ferry.RecordID(r.head.Channel) != a.spec.ID {
 		return "a record of the channel " + ferry.RecordID(r.head.Channel).String()
 	}
 	return "not in the store: it has just arrived, or its predecessor is missing"
-}
-
-func (a *audit) finish() (VerifyReport, error) {
-	digest, err := digestOf(a.states())
-	if err != nil {
-		return VerifyReport{}, fmt.Errorf("verify: %w", err)
-	}
-	a.report.Digest, a.report.Writers, a.report.OK = digest, len(a.writers), len(a.report.Problems) == 0
-	slices.SortFunc(a.report.Problems, func(x, y Problem) int {
-		return cmp.Or(cmp.Compare(x.Writer, y.Writer), cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Detail, y.Detail))
-	})
-	return a.report, nil
 }

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -156,6 +157,7 @@ type parsed struct {
 	head sign.Header
 	id   ferry.RecordID
 	body []byte
+	file []byte
 	size int
 	off  int64
 	own  bool
@@ -168,7 +170,7 @@ func parseStored(data []byte) (parsed, error) {
 	if err != nil {
 		return parsed{}, err
 	}
-	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), size: len(data)}, nil
+	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), file: data, size: len(data)}, nil
 }
 
 // path gives the place of the record in the folder.
@@ -183,10 +185,11 @@ func (p *parsed) record() (rec ferry.Record, why string) {
 	}
 	p.rec = &ferry.Record{
 		ID: p.id, Writer: ferry.WriterID(p.head.Writer), Epoch: p.head.Epoch, Seq: p.head.Seq, Time: p.head.Time,
+		Saw: headsOf(p.head.Saw),
 	}
-	if len(p.head.Need) > 0 {
-		p.why = fmt.Sprintf("it needs a newer ferry, for %v", p.head.Need)
-		return *p.rec, p.why
+	if missing := ferry.Missing(p.head.Need); len(missing) > 0 {
+		p.rec.Body = &ferry.Opaque{Is: ferry.Type(p.head.Type), Order: looseOrder(p.body), Need: missing}
+		return *p.rec, ""
 	}
 	b, err := decodeBody(ferry.Type(p.head.Type), p.body)
 	if err != nil {
@@ -197,12 +200,34 @@ func (p *parsed) record() (rec ferry.Record, why string) {
 	return *p.rec, ""
 }
 
+func headsOf(saw []sign.Head) []ferry.Head {
+	var out []ferry.Head
+	for _, h := range saw {
+		out = append(out, ferry.Head{Writer: ferry.WriterID(h.Writer), Epoch: h.Epoch, Seq: h.Seq, ID32: h.ID32})
+	}
+	return out
+}
+
+// looseOrder reads which order a body is about that this version does not understand, or gives the zero id.
+func looseOrder(body []byte) (id ferry.RecordID) {
+	var fields map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(body, &fields) != nil || json.Unmarshal(fields["order"], &text) != nil {
+		return id
+	}
+	id, err := ferry.ParseRecordID(text)
+	if err != nil {
+		return ferry.RecordID{}
+	}
+	return id
+}
+
 // subject gives the order that a record is about, an order itself included; ok is false when it is about none.
 func subject(rec ferry.Record) (id ferry.RecordID, ok bool) {
 	if rec.Body == nil {
 		return id, false
 	}
-	if rec.Body.Type() == ferry.TypeOrder {
+	if _, is := rec.Body.(*ferry.Order); is {
 		return rec.ID, true
 	}
 	id = rec.Body.Subject()
