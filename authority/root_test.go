@@ -356,6 +356,35 @@ func TestVersionsAfterRecovery(t *testing.T) {
 	}
 }
 
+// Two recoveries: the first version decides, however many follow the other one.
+func TestConflictOfRecoveries(t *testing.T) {
+	w := founded(t)
+	a := w.takesOver(w.recovers(w.records[0], "one"), "one", "recovery")
+	b := w.takesOver(w.recovers(w.records[0], "other"), "other", "recovery")
+	loser, by := b, "other"
+	want := a
+	if b.ID.String() < a.ID.String() {
+		want, loser, by = b, a, "one"
+	}
+	for range 8 {
+		loser = w.root(w.person(by), next(loser), by)
+	}
+	w.wantRoot(w.roster(), want)
+	w.refused(w.roster(), loser, "outranks")
+}
+
+// A person goes on under its name with a new key.
+func TestNameOfNextMaster(t *testing.T) {
+	w := founded(t)
+	b := next(w.records[0])
+	b.Master = member(t, "second")
+	b.Master.Name = "master"
+	w.root(w.master, b, "master", "second")
+	if m, ok := w.roster().ByName("master"); !ok || m.Writer != b.Master.Writer {
+		t.Errorf("the name belongs to %v", m.Writer)
+	}
+}
+
 // A root by its own master is the first record of that master, and a master has one epoch.
 func TestPlaceOfRoot(t *testing.T) {
 	for _, move := range []func(p *writer){func(p *writer) { p.seq = 1 }, func(p *writer) { p.epoch = 2 }} {
