@@ -3,11 +3,14 @@ package channel
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
+	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/sign"
 )
 
@@ -17,13 +20,14 @@ const ArchiveLine = "ferry-archive 1\n"
 
 const archiveEnd = "end "
 
-// Archive writes every record of the store into one file, from which all state follows again: by writer, epoch, number and
-// id, so that machines that hold the same records write the same file. It gives the number of records.
+// Archive writes every record of the store into one file, from which all state follows again. The writers come in the order
+// in which they were let in, their records by epoch, number and id: so machines that hold the same records write the same
+// file, and whoever reads it knows each key before it needs it. It gives the number of records.
 func (c *Channel) Archive(ctx context.Context, w io.Writer) (n int, err error) {
 	if err := c.sync(ctx); err != nil {
 		return 0, err
 	}
-	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records ORDER BY writer, epoch, seq, id`)
+	at, err := c.inOrder(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -47,6 +51,59 @@ func (c *Channel) Archive(ctx context.Context, w io.Writer) (n int, err error) {
 		return n, fmt.Errorf("write the archive: %w", err)
 	}
 	return n, nil
+}
+
+// inOrder gives the place of every record in the order of an archive: first the masters, then the members.
+func (c *Channel) inOrder(ctx context.Context) ([]place, error) {
+	var all []ferry.WriterID
+	err := each(ctx, c.db, func(rows *sql.Rows) error {
+		var w ferry.WriterID
+		err := rows.Scan(&w)
+		all = append(all, w)
+		return err
+	}, `SELECT DISTINCT writer FROM records ORDER BY writer`)
+	if err != nil {
+		return nil, err
+	}
+	roster, order := c.authority(), []ferry.WriterID(nil)
+	for _, root := range roster.Roots() {
+		if b, ok := root.Body.(*ferry.Root); ok && !slices.Contains(order, b.Master.Writer) {
+			order = append(order, b.Master.Writer)
+		}
+	}
+	order = append(order, roster.Known()...)
+	order = append(order, all...)
+	var out []place
+	done := map[ferry.WriterID]bool{}
+	for _, w := range order {
+		if done[w] {
+			continue
+		}
+		done[w] = true
+		at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE writer = ? ORDER BY epoch, seq, id`, string(w))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, at...)
+	}
+	return out, nil
+}
+
+// VerifyArchive verifies an archive alone, without any state: everything follows from its records and the id of the channel.
+func VerifyArchive(ctx context.Context, r io.Reader, id ferry.RecordID, judge ferry.Judge) (VerifyReport, error) {
+	a := newAudit(id, judge)
+	n := 0
+	err := ReadArchive(r, func(data []byte) error {
+		n++
+		if _, ok := a.add(data); !ok {
+			a.problem("", 0, ProblemFile, fmt.Sprintf("number %d in the archive is not a record", n))
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return VerifyReport{}, fmt.Errorf("verify: %w", err)
+	}
+	return a.finish()
 }
 
 // ReadArchive gives each record of an archive. Nothing of them is believed; take is given bytes that it may keep. It is a

@@ -105,6 +105,11 @@ func (w *Writer) Update(ctx context.Context, now time.Time, f func(tx *Tx) error
 	if err := f(tx); err != nil {
 		return nil, err
 	}
+	return c.write(ctx, tx)
+}
+
+// write makes a write durable and creates its files.
+func (c *Channel) write(ctx context.Context, tx *Tx) ([]ferry.RecordID, error) {
 	asked := len(tx.added)
 	tx.evidence(ctx)
 	if len(tx.frames) == 0 {
@@ -120,7 +125,7 @@ func (w *Writer) Update(ctx context.Context, now time.Time, f func(tx *Tx) error
 	for i, r := range tx.added[:asked] {
 		added[i] = r.ID
 	}
-	clean, err := c.cleanStamp(ctx, w.id)
+	clean, err := c.cleanStamp(ctx, tx.w.id)
 	if err == nil {
 		err = c.apply(ctx, tx.frames, end)
 	}
@@ -205,7 +210,10 @@ func (w *Writer) rejoin() string {
 }
 
 // Add signs a record and puts it into the write. Secrets in its texts are the caller's to redact before.
-func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) {
+func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) { return tx.AddSigned(b) }
+
+// AddSigned is Add for a record that further keys sign as well, as a root needs it.
+func (tx *Tx) AddSigned(b ferry.Body, with ...sign.Key) (ferry.RecordID, error) {
 	body, err := encodeBody(b)
 	if err != nil {
 		return ferry.RecordID{}, fmt.Errorf("write %w", err)
@@ -214,6 +222,11 @@ func (tx *Tx) Add(b ferry.Body) (ferry.RecordID, error) {
 		Channel: tx.c.id, Type: string(b.Type()), Writer: sign.WriterID(tx.w.id), Epoch: tx.epoch, Seq: tx.tip.seq + 1,
 		Prev: tx.prev, Time: tx.now, Saw: tx.saw,
 	}, body)
+	for _, k := range with {
+		if err == nil {
+			file, err = sign.Cosign(k, file)
+		}
+	}
 	if err != nil {
 		return ferry.RecordID{}, fmt.Errorf("write %s: %w", b.Type(), err)
 	}
