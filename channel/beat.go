@@ -35,8 +35,8 @@ const heardStep = time.Hour
 // PutBeat replaces the beat of the writer that a key belongs to. It needs no lock: a beat has one writer, and what others
 // make of it never depends on the store.
 func (c *Channel) PutBeat(key sign.Key, b ferry.Beat) error {
-	w, ok := c.writerOf(key.Public(), b.Epoch)
-	if !ok {
+	w, epoch, ok := writerOf(c.authority(), key.Public())
+	if !ok || epoch != b.Epoch {
 		return fmt.Errorf("write beat: the key is that of no member in epoch %d: %w", b.Epoch, ErrNotMember)
 	}
 	body, err := sign.EncodeJSON(beatNote{Channel: c.id, Writer: w, Beat: b})
@@ -71,17 +71,6 @@ func (c *Channel) PutBeat(key sign.Key, b ferry.Beat) error {
 	return nil
 }
 
-// writerOf gives the member that a key belongs to in an epoch.
-func (c *Channel) writerOf(key sign.PublicKey, epoch uint32) (ferry.WriterID, bool) {
-	roster := c.authority()
-	for _, m := range roster.Members() {
-		if k, _, ok := roster.Key(m.Writer, epoch); ok && k == key {
-			return m.Writer, true
-		}
-	}
-	return "", false
-}
-
 // Beats gives the highest beat that this process knows of each member, as of the last Refresh. What is there was signed by
 // the member; that there is none proves nothing.
 func (c *Channel) Beats() map[ferry.WriterID]ferry.Beat {
@@ -99,14 +88,10 @@ func (c *Channel) Beats() map[ferry.WriterID]ferry.Beat {
 
 // mayBeat reports whether what a writer says in an epoch is listened to; mu is held.
 func (m *memory) mayBeat(r *authority.Roster, at chain) bool {
-	if at.epoch == 0 || r.Epoch(at.writer) != at.epoch {
-		return false
-	}
-	keep, _ := r.Chain(at.writer, at.epoch)
-	return keep != nil || !m.forks[at]
+	return at.epoch != 0 && r.Epoch(at.writer) == at.epoch && !m.forks[at]
 }
 
-// forked finds out which chains have a fork, when anything came in.
+// forked finds out which chains have a fork that nobody has answered, when anything came in.
 func (s *scan) forked(ctx context.Context) error {
 	size := s.covered()
 	if s.c.seen.asked == size {
@@ -118,7 +103,7 @@ func (s *scan) forked(ctx context.Context) error {
 		err := rows.Scan(&at.writer, &at.epoch)
 		forks[at] = true
 		return err
-	}, `SELECT DISTINCT writer, epoch FROM records WHERE main = 0`)
+	}, `SELECT writer, epoch FROM forks WHERE open = 1`)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (g *ingest) key(ctx context.Context, ch chain) (key sign.PublicKey, first f
 func (g *ingest) unknown(ctx context.Context, ch chain, u sign.Unverified) (verdict, error) {
 	id := ferry.RecordID(u.ID())
 	if u.Header().Type == string(ferry.TypeRoot) && u.Header().Seq == 1 && len(sign.Signers(u.Bytes(), g.c.authority().RecoveryKeys())) > 0 {
-		if _, err := openRoot(u.Bytes()); err != nil {
+		if _, err := openHeir(u.Bytes(), g.c.id); err != nil {
 			return verdict{rejected, err.Error()}, nil
 		}
 		var n int

@@ -91,7 +91,7 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 			}
 			if b.kind > outKnown {
 				bad[name] = b
-				again = again || b.kind != outRefused
+				again = again || b.mayChange(s.now)
 				if b.reason != "" {
 					why[name] = b.reason
 				}
@@ -119,7 +119,7 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 
 // pack reads one pack, unless it looks the same as when it was not taken before.
 func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.FileInfo) (badFile, readPack, error) {
-	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered()}
+	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered(), since: s.now}
 	old, seen := s.c.dirAt(path.Dir(name)).bad[path.Base(name)]
 	if seen && old.kind != outLater && old.size == b.size && old.mtime.Equal(b.mtime) {
 		due, err := s.filled(ctx, old)

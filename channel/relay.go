@@ -100,8 +100,8 @@ func (s *scan) relay(ctx context.Context, me, of ferry.WriterID, missing []missi
 	return len(missing), nil
 }
 
-// lacking gives the numbers of each epoch, and the records beside the branch that counts, that the store has of a writer
-// and no directory of the folder.
+// lacking gives the numbers of each epoch, and the records of the branches of a fork, that the store has of a writer and no
+// directory of the folder.
 func (s *scan) lacking(ctx context.Context, w ferry.WriterID) (map[uint32][]numbers, []missingFile, error) {
 	have, err := s.coverage(ctx, w)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *scan) missingRecords(ctx context.Context, w chain, gap numbers, out []m
 	return out, err
 }
 
-// missingForks gives the records beside the branch that counts whose files are missing: both branches are evidence.
+// missingForks gives the records from a fork on whose files are missing: both branches are evidence.
 func (s *scan) missingForks(ctx context.Context, w ferry.WriterID) ([]missingFile, error) {
 	var out []missingFile
 	err := each(ctx, s.c.db, func(rows *sql.Rows) error {
@@ -201,7 +201,8 @@ func (s *scan) missingForks(ctx context.Context, w ferry.WriterID) ([]missingFil
 		m.name = recordName(epoch, seq, m.at.id)
 		out = append(out, m)
 		return nil
-	}, `SELECT epoch, seq, id, off, size FROM records WHERE main = 0 AND writer = ? ORDER BY n LIMIT ?`, string(w), maxForkFiles)
+	}, `SELECT r.epoch, r.seq, r.id, r.off, r.size FROM forks f JOIN records r ON r.writer = f.writer AND r.epoch = f.epoch AND r.seq >= f.seq
+		WHERE f.writer = ? AND f.seq > 0 ORDER BY r.epoch, r.seq, r.id LIMIT ?`, string(w), maxForkFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (s *scan) missingForks(ctx context.Context, w ferry.WriterID) ([]missingFil
 	}), nil
 }
 
-// maxForkFiles bounds what is relayed of the branches that do not count.
+// maxForkFiles bounds what is relayed of the branches of a fork.
 const maxForkFiles = 64
 
 // recordDirs gives the directories in which records of a writer can lie.

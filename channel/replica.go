@@ -165,6 +165,9 @@ func (r *Replica) unknown(u sign.Unverified, ch chain) Verdict {
 	id := ferry.RecordID(u.ID())
 	if u.Header().Type == string(ferry.TypeRoot) {
 		root, err := openRoot(u.Bytes())
+		if err != nil {
+			root, err = openHeir(u.Bytes(), r.spec.ID)
+		}
 		if err == nil && (root == r.spec.ID || len(sign.Signers(u.Bytes(), r.roster.RecoveryKeys())) > 0) {
 			r.insert(u.Bytes(), ch)
 			return Verdict{Kind: Accepted, ID: id}

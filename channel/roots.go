@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
@@ -18,8 +19,17 @@ type rootFile struct {
 	bytes  []byte
 }
 
-// rootsIn finds the root records of a folder. One that does not exist has none.
+// rootsIn finds the first root records of the channels in a folder. One that does not exist has none.
 func rootsIn(folder string) ([]rootFile, error) {
+	all, err := mastersIn(folder)
+	return slices.DeleteFunc(all, func(r rootFile) bool {
+		_, err := openRoot(r.bytes)
+		return err != nil
+	}), err
+}
+
+// mastersIn finds the root records in a folder that begin the chain of a master: the first ones, and those of recoveries.
+func mastersIn(folder string) ([]rootFile, error) {
 	root, err := atomicfile.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -53,32 +63,51 @@ func rootsIn(folder string) ([]rootFile, error) {
 			if err != nil {
 				continue
 			}
-			if id, err := openRoot(data); err == nil {
-				out = append(out, rootFile{id: id, master: ferry.WriterID(w.Name()), bytes: data})
+			if r, err := openMaster(data); err == nil {
+				out = append(out, rootFile{id: r.id, master: ferry.WriterID(w.Name()), bytes: data})
 			}
 		}
 	}
 	return out, nil
 }
 
-// openRoot checks a root record against the key of the master that it names. The id is its only authority.
+// openRoot checks the first root record of a channel against the key of the master that it names. The id is its only
+// authority.
 func openRoot(data []byte) (ferry.RecordID, error) {
+	r, err := openMaster(data)
+	if err == nil && (r.head.Channel != [32]byte{} || r.head.Prev != [32]byte{}) {
+		err = errors.New("not the first root record of a channel")
+	}
+	return r.id, err
+}
+
+// openHeir checks a root record of a channel by which its writer becomes the master. Who may say so is another question.
+func openHeir(data []byte, channel ferry.RecordID) (ferry.RecordID, error) {
+	r, err := openMaster(data)
+	if err == nil && ferry.RecordID(r.head.Channel) != channel {
+		err = errors.New("a root record of another channel")
+	}
+	return r.id, err
+}
+
+// openMaster checks a root record that begins the chain of the master it names.
+func openMaster(data []byte) (parsed, error) {
 	r, err := parseStored(data)
 	if err != nil {
-		return ferry.RecordID{}, err
+		return r, err
 	}
 	rec, why := r.record()
 	root, ok := rec.Body.(*ferry.Root)
-	if !ok || r.head.Channel != [32]byte{} || r.head.Seq != 1 || r.head.Epoch != 1 || r.head.Prev != [32]byte{} {
-		return r.id, fmt.Errorf("not a root record: %s", why)
+	if !ok || r.head.Seq != 1 || r.head.Epoch != 1 {
+		return r, fmt.Errorf("not a root record that begins a chain: %s", why)
 	}
 	key, err := sign.ParsePublicKey(root.Master.Key)
 	if err != nil {
-		return r.id, err
+		return r, err
 	}
 	if rec.Writer != root.Master.Writer {
-		return r.id, errors.New("a root record that its master did not write")
+		return r, errors.New("a root record that its master did not write")
 	}
 	_, err = sign.Open(data, key)
-	return r.id, err
+	return r, err
 }

@@ -38,9 +38,18 @@ type badFile struct {
 	size  int64
 	mtime time.Time
 	store int64 // size of the store at the time
+	since time.Time
 	at    chain // its place, where it has the form of a record
 	seq   uint64
 	outcome
+}
+
+// growTime is how long a file may be growing in its place without a change of its directory. Carriers put whole files there.
+const growTime = 10 * time.Minute
+
+// mayChange reports whether a file may become readable without a change of its directory.
+func (b badFile) mayChange(now time.Time) bool {
+	return b.kind != outRefused && (b.kind != outGrowing || now.Sub(b.since) < growTime)
 }
 
 // outcome is what became of a file.
@@ -240,7 +249,7 @@ func (s *scan) records(ctx context.Context, w ferry.WriterID, l listing) (why ma
 	}
 	parked := 0
 	for name, b := range bad {
-		again = again || b.kind != outRefused
+		again = again || b.mayChange(s.now)
 		if b.kind == outWaits {
 			parked++
 		}
@@ -272,7 +281,7 @@ func (s *scan) entry(ctx context.Context, w ferry.WriterID, dir string, e fs.Dir
 	if err != nil {
 		return badFile{outcome: outcome{kind: outGone}}, nil // it went away while we looked
 	}
-	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered()}
+	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered(), since: s.now}
 	old, seen := s.c.dirs[dir].bad[e.Name()]
 	if seen && old.kind != outLater && old.size == b.size && old.mtime.Equal(b.mtime) {
 		due, err := s.filled(ctx, old)
@@ -299,13 +308,14 @@ func (c *Channel) covered() int64 {
 
 func (s *scan) covered() int64 { return s.c.covered() }
 
-// filled reports whether a file that waited for its predecessor has to be opened again.
+// filled reports whether a file that waited for its predecessor, or for the key of its epoch, has to be opened again.
 func (s *scan) filled(ctx context.Context, b badFile) (bool, error) {
 	switch {
 	case b.kind != outWaits || b.store == s.covered() && len(s.batch) == 0:
 		return false, nil
-	case b.seq <= 1:
-		return true, nil
+	}
+	if _, _, ok := s.c.authority().Key(b.at.writer, b.at.epoch); !ok || b.seq <= 1 {
+		return ok, nil
 	}
 	if t, ok := s.tips[b.at]; ok && t.seq+1 >= b.seq {
 		return true, nil

@@ -125,7 +125,7 @@ func VerifyDir(ctx context.Context, folder string, id ferry.RecordID, judge ferr
 
 // directory reads the directories of those whom the channel knows, the master's first: it says whose are worth opening.
 func (a *audit) directory(ctx context.Context, folder string) error {
-	roots, err := rootsIn(folder)
+	roots, err := mastersIn(folder)
 	if err != nil {
 		return err
 	}
