@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,12 +17,6 @@ import (
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 )
-
-// Beats writes the beat of this worker, and reads those of the members.
-type Beats interface {
-	PutBeat(b ferry.Beat) error
-	Beats() map[ferry.WriterID]ferry.Beat
-}
 
 // pulse is what the worker last said of itself in its beat.
 type pulse struct {
@@ -46,9 +41,7 @@ func nextBoot(cfg Config) (int64, error) {
 	if err != nil {
 		last = 0
 	}
-	if cfg.Beats != nil {
-		last = max(last, cfg.Beats.Beats()[cfg.Writer.ID()].Boot)
-	}
+	last = max(last, cfg.Writer.Beats()[cfg.Writer.ID()].Boot)
 	if err := atomicfile.Write(path, strconv.AppendInt(nil, last+1, 10), 0o600); err != nil {
 		return 0, fmt.Errorf("worker: %w", err)
 	}
@@ -60,7 +53,7 @@ const minPulse = 200 * time.Millisecond
 
 // sight gathers what the fleet is to look at.
 func (w *Worker) sight(tasks []ferry.Task, members []ferry.Member) Sight {
-	s := Sight{Tasks: tasks}
+	s := Sight{Tasks: tasks, Beats: w.cfg.Writer.Beats()}
 	var here []ferry.AgentName
 	if w.cfg.Local != nil && len(members) > 1 {
 		here = w.cfg.Local()
@@ -77,9 +70,6 @@ func (w *Worker) sight(tasks []ferry.Task, members []ferry.Member) Sight {
 			s.Local[m.Writer] = true
 		}
 	}
-	if w.cfg.Beats != nil {
-		s.Beats = w.cfg.Beats.Beats()
-	}
 	return s
 }
 
@@ -95,19 +85,14 @@ func names(members []ferry.Member) map[ferry.WriterID]string {
 }
 
 // beat writes the beat of this worker when one is due: when it has something new to say, when others have, and from time to
-// time. It looks at what is due next.
-func (w *Worker) beat() {
-	if w.cfg.Beats == nil {
-		return
-	}
-	c := w.clock()
-	b := w.present()
-	p := &w.pulse
+// time. It sees to it that the next one is not missed.
+func (w *Worker) beat(ctx context.Context) {
+	c, p, b := w.clock(), &w.pulse, w.present()
 	every := 4 * w.fleet.t.Beat
-	if len(w.running) > 0 {
+	if len(b.Running) > 0 {
 		every = w.fleet.t.Beat
 	}
-	changed := !p.begun || p.news || w.fleet.Greets() || !slices.Equal(b.Running, p.said.Running) || b.Slots != p.said.Slots || b.Paused != p.said.Paused
+	changed := p.news || w.fleet.Greets() || !slices.Equal(b.Running, p.said.Running) || b.Slots != p.said.Slots || b.Paused != p.said.Paused
 	wait := every - (c.Mono - p.at)
 	if changed {
 		wait = minPulse - (c.Mono - p.at)
@@ -116,14 +101,17 @@ func (w *Worker) beat() {
 		w.wakeIn(wait)
 		return
 	}
-	b.Lines = w.lines()
-	b = w.fleet.Beat(c, b)
-	err := w.cfg.Beats.PutBeat(b)
+	own, err := w.cfg.Writer.Pulse(ctx)
+	if err == nil {
+		b.Epoch, b.Seq, b.ID, b.Saw, b.Lines = own.Epoch, own.Seq, own.ID, own.Saw, w.lines()
+		b = w.fleet.Beat(c, b)
+		err = w.cfg.Writer.PutBeat(b)
+	}
 	w.fleet.Beaten(c, b, err == nil)
-	p.begun, p.at, p.said, p.news = true, c.Mono, b, err != nil && p.news
+	p.begun, p.at, p.said, p.news = true, c.Mono, b, false
 	if err != nil {
 		w.log.Warn("the beat cannot be written; others may take this worker for gone", "err", err)
-		every = min(every, time.Second)
+		p.news, every = true, max(minPulse, w.fleet.t.Beat/15)
 	}
 	w.wakeIn(every)
 }

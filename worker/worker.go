@@ -50,7 +50,6 @@ type Config struct {
 	Redactor     *redact.Redactor
 	Log          *slog.Logger
 
-	Beats Beats                    // where beats are written and read; nil means that there are none
 	Local func() []ferry.AgentName // the agents whose keys are on this machine, and which use the same store; nil means ours alone
 	Clock func() Clock             // nil means the clocks of this machine
 }
@@ -232,7 +231,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	}
 	w.steps, w.why = steps, stopped
 	w.report(steps, stopped, now)
-	w.beat()
+	w.beat(ctx)
 	return nil
 }
 
