@@ -50,6 +50,13 @@ func TestDecide(t *testing.T) {
 		{"landed already", func(t *ferry.Task, _ *land.Facts) {
 			t.Landed, t.State = &ferry.Landed{Target: "main"}, ferry.StateLanded
 		}, land.CodeAlreadyLanded, "receipt t-1"},
+		{"a newer ferry's records", func(t *ferry.Task, _ *land.Facts) { t.Opaque = []string{"result with claim.2"} }, land.CodeNewer, "install it"},
+		{"an old ferry's result", func(t *ferry.Task, f *land.Facts) {
+			f.Requires, t.Results[0].Result.Features = []string{"claim.1", "land.2"}, []string{"claim.1"}
+		}, land.CodeRequires, "--send-back"},
+		{"a result with what is required", func(t *ferry.Task, f *land.Facts) {
+			f.Requires, t.Results[0].Result.Features = []string{"claim.1"}, []string{"claim.1", "land.1"}
+		}, land.CodeLand, ""},
 		{"cancelled", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateCancelled }, land.CodeCancelled, "new order"},
 		{"killed", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateKilled }, land.CodeKilled, "new order"},
 		{"denied", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateFailed }, land.CodeFailed, "retry t-1"},

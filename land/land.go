@@ -117,7 +117,11 @@ func (l *landing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.facts = Facts{Actor: l.Writer.ID(), May: may, Explicit: l.Explicit, Target: l.out.Target}
+	roster, err := l.Channel.Roster(ctx)
+	if err != nil {
+		return err
+	}
+	l.facts = Facts{Actor: l.Writer.ID(), May: may, Explicit: l.Explicit, Target: l.out.Target, Requires: roster.Requires()}
 	if d := Decide(&l.task, l.facts); !d.Allowed {
 		return l.refuse(d)
 	}
