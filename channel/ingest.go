@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
@@ -43,7 +41,7 @@ func (c *Channel) Refresh(ctx context.Context) (Report, error) {
 	return c.scan(ctx)
 }
 
-// verdict is what became of a file.
+// verdict is what became of the bytes of a record.
 type verdict struct {
 	kind   verdictKind
 	reason string
@@ -54,11 +52,9 @@ type verdictKind uint8
 const (
 	accepted   verdictKind = iota
 	known                  // it is in the store already
-	misnamed               // it is in the store, and its name is not its own
 	parked                 // it waits for its predecessor
 	incomplete             // it ends too early, and may still be growing
 	rejected
-	vanished
 )
 
 // ingest collects verified records of the folder and takes them into the store in batches.
@@ -69,29 +65,6 @@ type ingest struct {
 	bytes int
 	tips  map[chain]tip
 	taken int
-}
-
-// file looks at one file of a writer's directory.
-func (g *ingest) file(ctx context.Context, w ferry.WriterID, name string) (verdict, error) {
-	data, _, err := g.root.ReadFile(path.Join(recordsPath(w), name), sign.MaxRecord)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return verdict{kind: vanished}, nil
-	case errors.Is(err, atomicfile.ErrTooLarge):
-		return verdict{rejected, fmt.Sprintf("larger than a record can be (%d bytes)", sign.MaxRecord)}, nil
-	case errors.Is(err, atomicfile.ErrNotRegular):
-		return verdict{rejected, "a symlink or a special file; it is not opened"}, nil
-	case err != nil:
-		return verdict{rejected, err.Error()}, nil
-	}
-	v, err := g.record(ctx, w, data)
-	if err != nil || v.kind > known {
-		return v, err
-	}
-	if u, err := sign.ParseHeader(data); err == nil && u.Name() != name {
-		return verdict{misnamed, "its name is not its own; it holds " + u.Name()}, nil
-	}
-	return v, nil
 }
 
 // record verifies the bytes of one record and takes it into the batch. No byte of it is believed before sign.Open.

@@ -21,6 +21,7 @@ type projector struct {
 	chains   map[chain]*standing
 	unclear  map[chain]bool // to be computed anew
 	rejudged []ferry.WriterID
+	trusted  trusted          // nil where it has to be read
 	touched  []ferry.RecordID // orders to fold
 	queued   map[ferry.RecordID]bool
 	known    map[ferry.RecordID]depended
@@ -150,10 +151,13 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 	if statement(ferry.Type(r.head.Type)) {
 		p.stale = true
 	}
-	if d, _, ok := p.roster.Delegation(ch.writer); ok && d.MaxUses > 0 && act(ferry.Type(r.head.Type)) {
-		p.stale = true
+	if err := p.acted(ch.writer, ferry.Type(r.head.Type)); err != nil {
+		return err
 	}
-	if b, is := rec.Body.(*ferry.ForkProof); is {
+	switch b := rec.Body.(type) {
+	case *ferry.Delegate:
+		p.trusted = nil
+	case *ferry.ForkProof:
 		if err := p.proves(ctx, r.id, b); err != nil {
 			return err
 		}
@@ -162,6 +166,16 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 		return p.witness(ctx, ch.writer, rec.Saw)
 	}
 	return nil
+}
+
+// acted notes that a record may use up a delegation.
+func (p *projector) acted(w ferry.WriterID, t ferry.Type) error {
+	if m, _ := p.roster.Master(); !act(t) || m.Writer == w {
+		return nil
+	}
+	delegates, err := p.delegates()
+	p.stale = p.stale || delegates[w]
+	return err
 }
 
 // has reports whether a record is in the index already. What follows the end of its chain is not.

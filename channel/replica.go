@@ -31,6 +31,7 @@ type Replica struct {
 	about   map[ferry.RecordID][]*held // by order
 	roots   []*held
 	proofs  map[chain][]*proof
+	trusted trusted
 	parked  parking
 	saw     map[ferry.WriterID]map[ferry.WriterID]ferry.Head // by witness, then by the writer whose head it is
 	roster  *authority.Roster
@@ -78,7 +79,7 @@ func NewReplica(spec ReplicaSpec) *Replica {
 	}
 	r := &Replica{
 		spec: spec, records: map[ferry.RecordID]*held{}, chains: map[chain]*branch{}, about: map[ferry.RecordID][]*held{},
-		proofs: map[chain][]*proof{}, saw: map[ferry.WriterID]map[ferry.WriterID]ferry.Head{}, stale: true,
+		proofs: map[chain][]*proof{}, trusted: trusted{}, saw: map[ferry.WriterID]map[ferry.WriterID]ferry.Head{}, stale: true,
 	}
 	r.parked.clear()
 	r.states.clear()

@@ -45,6 +45,7 @@ func (r *Replica) insert(file []byte, ch chain) {
 	case unclear:
 		r.rejudge(b, b.bounds)
 		r.stale = true
+		b.bounds = bounds{} // the roster may hang on it, so the chain is looked at again with it
 	}
 	r.note(h, ch)
 }
@@ -57,12 +58,14 @@ func (r *Replica) note(h *held, ch chain) {
 	if statement(ferry.Type(h.head.Type)) {
 		r.stale = true
 	}
-	if d, _, ok := r.roster.Delegation(ch.writer); ok && d.MaxUses > 0 && act(ferry.Type(h.head.Type)) {
+	if r.trusted[ch.writer] && act(ferry.Type(h.head.Type)) {
 		r.stale = true
 	}
 	switch b := h.rec.Body.(type) {
 	case *ferry.Root:
 		r.roots = append(r.roots, h)
+	case *ferry.Delegate:
+		r.trusted.note(b)
 	case *ferry.ForkProof:
 		if p, ok := newProof(r.spec.ID, b); ok {
 			r.proofs[p.ch] = append(r.proofs[p.ch], p)
@@ -126,14 +129,17 @@ func (r *Replica) evaluate() {
 	}
 	r.stale = false
 	before := r.roster
+	var rejudged []ferry.WriterID
 	r.roster, _ = evaluate(r.spec.ID, r) // in memory nothing fails
 	for ch, b := range r.chains {
 		now, _ := boundsOf(r.roster, r, ch)
 		if !now.equal(b.bounds) {
 			r.rejudge(b, now)
+			rejudged = append(rejudged, ch.writer)
 		}
 	}
 	writers, all := differ(before, r.roster)
+	writers = r.trusted.recounted(writers, rejudged)
 	for ch, b := range r.chains {
 		if !all && !slices.Contains(writers, ch.writer) {
 			continue

@@ -213,6 +213,22 @@ func chainsOf(r *authority.Roster) []chain {
 	return out
 }
 
+// trusted are the writers that any record makes a delegate, whether it counts or not, and whether one of these limits the
+// number of uses: then each act may decide about the next.
+type trusted map[ferry.WriterID]bool
+
+func (t trusted) note(b *ferry.Delegate) { t[b.To] = t[b.To] || b.MaxUses > 0 }
+
+// recounted adds those writers whose acts may count otherwise because their chains changed.
+func (t trusted) recounted(writers, rejudged []ferry.WriterID) []ferry.WriterID {
+	for _, w := range rejudged {
+		if _, delegate := t[w]; delegate && !slices.Contains(writers, w) {
+			writers = append(writers, w)
+		}
+	}
+	return writers
+}
+
 // differ lists the writers whose records may count otherwise under one roster than under another, beside what their chains
 // say; all is true when that holds for everybody's.
 func differ(before, after *authority.Roster) (writers []ferry.WriterID, all bool) {
@@ -224,10 +240,10 @@ func differ(before, after *authority.Roster) (writers []ferry.WriterID, all bool
 	for _, w := range after.Known() {
 		a, was := before.Member(w)
 		b, is := after.Member(w)
-		da, ida, oka := before.Delegation(w)
-		db, idb, okb := after.Delegation(w)
+		_, ida, oka := before.Delegation(w)
+		_, idb, okb := after.Delegation(w)
 		same := was == is && before.Epoch(w) == after.Epoch(w) && a.Name == b.Name && slices.Equal(a.Grants, b.Grants) &&
-			oka == okb && ida == idb && da.MaxUses == db.MaxUses
+			oka == okb && ida == idb
 		if !same {
 			writers = append(writers, w)
 		}

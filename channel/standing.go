@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"slices"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/authority"
@@ -218,11 +217,11 @@ func (p *projector) evaluate(ctx context.Context) error {
 // recount touches the orders of those whose records may count otherwise than under the roster before.
 func (p *projector) recount(ctx context.Context, before *authority.Roster) error {
 	writers, all := differ(before, p.roster)
-	for _, w := range p.rejudged {
-		if d, _, ok := p.roster.Delegation(w); ok && d.MaxUses > 0 && !slices.Contains(writers, w) {
-			writers = append(writers, w)
-		}
+	delegates, err := p.delegates()
+	if err != nil {
+		return err
 	}
+	writers = delegates.recounted(writers, p.rejudged)
 	query, args := `SELECT DISTINCT subject FROM records WHERE subject IS NOT NULL`, [][]any{nil}
 	if !all {
 		query, args = query+` AND writer = ?`, nil
@@ -240,4 +239,23 @@ func (p *projector) recount(ctx context.Context, before *authority.Roster) error
 		}
 	}
 	return nil
+}
+
+// delegates gives the writers that were ever made delegates.
+func (p *projector) delegates() (trusted, error) {
+	if p.trusted != nil {
+		return p.trusted, nil
+	}
+	found, err := p.material.load(isStatement + ` AND type = 'delegate'`)
+	if err != nil {
+		return nil, err
+	}
+	p.trusted = trusted{}
+	for i := range found {
+		rec, _ := found[i].record()
+		if b, is := rec.Body.(*ferry.Delegate); is {
+			p.trusted.note(b)
+		}
+	}
+	return p.trusted, nil
 }
