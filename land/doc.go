@@ -9,8 +9,12 @@
 // landing that the next call completes.
 //
 // It never forces a ref, never pushes but the one landing to the one remote
-// that it was given, never touches a checkout with uncommitted changes, never lands a writer's own work, and never takes
-// an engine's word for anything.
+// that it was given, never touches a checkout with uncommitted changes, never
+// lands a writer's own work, and never takes an engine's word for anything.
+//
+// A receipt's file ([MakeReceiptFile], [VerifyReceipt]) proves a landing to
+// whoever has nothing else. It believes no more of the file than a channel
+// believes of its folder.
 //
 // # The way of a landing
 //
