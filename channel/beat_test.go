@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -133,5 +134,27 @@ func TestOddBeats(t *testing.T) {
 	s.refresh(t)
 	if len(s.Beats()) != 0 {
 		t.Errorf("the beat of a forked writer: %+v", s.Beats())
+	}
+}
+
+// Beats, packs, relays and requests to join wake a watcher, also in directories that are made meanwhile.
+func TestWatchFolder(t *testing.T) {
+	s := newSite(t)
+	notes(t, s.agent, 1, start)
+	wake, err := s.Watch(t.Context())
+	must1(t, err)
+	agent, master := string(s.agent.ID()), string(s.master.ID())
+	for _, name := range []string{
+		"w/" + agent + "/beat", "w/" + agent + "/p/x", "w/" + agent + "/r/" + master + "/t/x", "j/0123456789abcdef/x",
+	} {
+		// The directories on the way wake too, a few times at most; the file does at every write.
+		for range 10 {
+			deliver(t, s.cfg.Folder, file{path: name})
+			select {
+			case <-wake:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: no wake-up", name)
+			}
+		}
 	}
 }

@@ -57,6 +57,20 @@ const (
 	rejected
 )
 
+func (v verdict) outcome() outcome {
+	switch v.kind {
+	case accepted:
+		return outcome{kind: outTaken}
+	case known:
+		return outcome{kind: outKnown}
+	case parked:
+		return outcome{kind: outWaits}
+	case incomplete:
+		return outcome{outGrowing, v.reason}
+	}
+	return outcome{outRefused, v.reason}
+}
+
 // ingest collects verified records of the folder and takes them into the store in batches.
 type ingest struct {
 	c     *Channel
@@ -67,7 +81,7 @@ type ingest struct {
 	taken int
 }
 
-// record verifies the bytes of one record and takes it into the batch. No byte of it is believed before sign.Open.
+// record verifies the bytes of one record and takes it into the batch.
 func (g *ingest) record(ctx context.Context, w ferry.WriterID, data []byte) (verdict, error) {
 	u, err := sign.ParseHeader(data)
 	if errors.Is(err, sign.ErrIncomplete) {
@@ -76,6 +90,11 @@ func (g *ingest) record(ctx context.Context, w ferry.WriterID, data []byte) (ver
 	if err != nil {
 		return verdict{rejected, err.Error()}, nil
 	}
+	return g.judge(ctx, w, u, u.Open)
+}
+
+// judge takes a record into the batch when open says that it is signed. No byte of it is believed before that.
+func (g *ingest) judge(ctx context.Context, w ferry.WriterID, u sign.Unverified, open func(sign.PublicKey) (sign.Verified, error)) (verdict, error) {
 	h := u.Header()
 	if ferry.WriterID(h.Writer) != w {
 		return verdict{rejected, "a record of the writer " + string(h.Writer) + " in the directory of another"}, nil
@@ -91,7 +110,7 @@ func (g *ingest) record(ctx context.Context, w ferry.WriterID, data []byte) (ver
 	if !ok {
 		return g.unknown(ctx, ch, u)
 	}
-	v, err := sign.Open(data, key)
+	v, err := open(key)
 	if err != nil {
 		return verdict{rejected, err.Error()}, nil
 	}
@@ -183,7 +202,8 @@ func (g *ingest) offBranch(ctx context.Context, ch chain, v sign.Verified) (verd
 
 func (g *ingest) take(ctx context.Context, v sign.Verified) error {
 	data := v.Bytes()
-	g.batch, g.bytes = append(g.batch, frame{data: data}), g.bytes+len(data)
+	read := parsed{head: v.Header(), id: v.ID(), body: v.Body(), file: data, size: len(data)}
+	g.batch, g.bytes = append(g.batch, frame{data: data, read: &read}), g.bytes+len(data)
 	if len(g.batch) < batchFrames && g.bytes < batchBytes {
 		return nil
 	}

@@ -398,7 +398,7 @@ func (s *scan) offer(ctx context.Context, w ferry.WriterID, data []byte) (outcom
 	switch v.kind {
 	case accepted:
 		return outcome{kind: outTaken}, err
-	case known, misnamed:
+	case known:
 		return outcome{kind: outKnown}, err
 	case parked:
 		return outcome{kind: outWaits}, err
