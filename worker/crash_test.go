@@ -36,6 +36,7 @@ type child struct {
 	Level                               box.Level
 	Slots                               int
 	Local                               []ferry.AgentName
+	Timing                              worker.Timing
 }
 
 // childWorker is the main of that process.
@@ -80,6 +81,7 @@ func (c child) run(ctx context.Context) error {
 		Caches: filepath.Join(c.Dir, "caches"), Runs: filepath.Join(c.Dir, "runs"), Health: filepath.Join(c.Dir, "health.json"),
 		Status: filepath.Join(c.Dir, "status.json"), Pause: filepath.Join(c.Dir, "pause.json"), MaxParallel: c.Slots,
 		Timeout: time.Minute, CheckTimeout: time.Minute, Log: log, Local: func() []ferry.AgentName { return c.Local },
+		Timing: c.Timing,
 	})
 	if err != nil {
 		return err
@@ -93,7 +95,7 @@ func spawn(m *ferrytest.Machine, cfg worker.Config) *process.Proc {
 	cc := m.ChannelConfig()
 	c := child{
 		Folder: cc.Folder, State: cc.State, Gate: m.Gate.Dir(), Repo: m.Repo, Key: m.KeyPath(cfg.Agent), Dir: filepath.Dir(cfg.Runs),
-		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engine, Level: m.Level, Slots: cfg.MaxParallel, Local: m.Agents(),
+		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engine, Level: m.Level, Slots: cfg.MaxParallel, Local: m.Agents(), Timing: cfg.Timing,
 	}
 	b, err := json.Marshal(c)
 	m.Must(err)

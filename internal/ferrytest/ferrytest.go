@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/internal/box"
 	"github.com/ferry-fleet/ferry/internal/process"
 	"github.com/ferry-fleet/ferry/internal/worktree"
@@ -46,6 +48,7 @@ type Machine struct {
 	Dir      string
 	Repo     string // the person's checkout
 	State    string
+	Folder   string // that of the channel
 	Level    box.Level
 	Gate     *worktree.Gate
 	Channel  *channel.Channel
@@ -59,8 +62,9 @@ func New(t testing.TB, files map[string]string) *Machine {
 	t.Helper()
 	dir := t.TempDir()
 	m := &Machine{
-		T: t, Dir: dir, Repo: filepath.Join(dir, "repo"), State: filepath.Join(dir, "state"), keys: map[ferry.AgentName]sign.Key{},
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		T: t, Dir: dir, Repo: filepath.Join(dir, "repo"), State: filepath.Join(dir, "state"), Folder: filepath.Join(dir, "folder"),
+		keys: map[ferry.AgentName]sign.Key{},
+		Log:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	m.Must(os.MkdirAll(m.Repo, 0o755))
 	m.Git("init", "-q", "-b", "main")
@@ -83,7 +87,78 @@ func New(t testing.TB, files map[string]string) *Machine {
 
 // ChannelConfig says where the channel of the machine is.
 func (m *Machine) ChannelConfig() channel.Config {
-	return channel.Config{Folder: filepath.Join(m.Dir, "folder"), State: filepath.Join(m.State, "store"), Judge: evidence.Classify, Log: m.Log}
+	return channel.Config{Folder: m.Folder, State: filepath.Join(m.State, "store"), Judge: evidence.Classify, Log: m.Log}
+}
+
+// Beside makes another machine of the same fleet: with a state, a store and keys of its own, and the person's repository. It
+// reads the folder that is named; "" is that of m.
+func (m *Machine) Beside(name, folder string) *Machine {
+	m.T.Helper()
+	o := *m
+	o.State, o.keys = filepath.Join(m.Dir, "state-"+name), map[ferry.AgentName]sign.Key{}
+	if folder != "" {
+		o.Folder = folder
+	}
+	var err error
+	o.Gate, err = worktree.OpenGate(m.T.Context(), worktree.GateSpec{Dir: filepath.Join(o.State, "gate.git"), Repo: m.Repo, Log: m.Log})
+	m.Must(err)
+	o.Channel, err = channel.Open(m.T.Context(), o.ChannelConfig(), m.Channel.ID())
+	m.Must(err)
+	m.T.Cleanup(func() { m.Must(o.Channel.Close()) })
+	_, err = o.Channel.Refresh(m.T.Context())
+	m.Must(err)
+	return &o
+}
+
+// Carry brings what is in the folders of machines to all of them, as a carrier would.
+func Carry(machines ...*Machine) {
+	for _, from := range machines {
+		for _, to := range machines {
+			if from.Folder != to.Folder {
+				from.carry(to.Folder)
+			}
+		}
+	}
+}
+
+// carry copies the files that the other folder lacks, and the beats that are newer.
+func (m *Machine) carry(to string) {
+	m.T.Helper()
+	m.Must(filepath.WalkDir(m.Folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") {
+			return ignoreGone(err)
+		}
+		rel, err := filepath.Rel(m.Folder, path)
+		if err != nil {
+			return err
+		}
+		here, err := d.Info()
+		if err != nil {
+			return ignoreGone(err)
+		}
+		if there, err := os.Stat(filepath.Join(to, rel)); err == nil && !here.ModTime().After(there.ModTime()) {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return ignoreGone(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o755); err != nil {
+			return err
+		}
+		dst := filepath.Join(to, rel)
+		if err := atomicfile.Write(dst, data, 0o644); err != nil {
+			return err
+		}
+		return os.Chtimes(dst, here.ModTime(), here.ModTime())
+	}))
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // replaced or put away while we looked
+	}
+	return err
 }
 
 // Must ends the test when err is not nil.
@@ -112,16 +187,25 @@ func (m *Machine) KeyPath(name ferry.AgentName) string {
 // Agent admits an agent and gives its writer; a second call gives it again.
 func (m *Machine) Agent(name ferry.AgentName) *channel.Writer {
 	m.T.Helper()
-	if _, ok := m.keys[name]; !ok {
-		public := m.newKey(name).Public()
-		_, err := m.Operator.Admit(m.T.Context(), time.Now(), ferry.Member{
-			Writer: ferry.WriterID(public.WriterID()), Key: public.String(), Name: name, Machine: "here", Grants: []ferry.Grant{ferry.GrantWork},
-		})
-		m.Must(err)
-	}
+	m.NewAgent(name)
+	_, err := m.Channel.Refresh(m.T.Context())
+	m.Must(err)
 	w, err := m.Channel.Writer(m.keys[name])
 	m.Must(err)
 	return w
+}
+
+// NewAgent makes the key of an agent on this machine and admits it, where that has not been done.
+func (m *Machine) NewAgent(name ferry.AgentName) {
+	m.T.Helper()
+	if _, ok := m.keys[name]; ok {
+		return
+	}
+	public := m.newKey(name).Public()
+	_, err := m.Operator.Admit(m.T.Context(), time.Now(), ferry.Member{
+		Writer: ferry.WriterID(public.WriterID()), Key: public.String(), Name: name, Machine: "here", Grants: []ferry.Grant{ferry.GrantWork},
+	})
+	m.Must(err)
 }
 
 // Agents names the agents whose keys are on this machine.
