@@ -51,10 +51,15 @@ func (r *reader) about(ctx context.Context, id ferry.RecordID) ([]ferry.Record, 
 	if err != nil {
 		return nil, err
 	}
+	return r.records(at)
+}
+
+func (r *reader) records(at []place) ([]ferry.Record, error) {
 	recs := make([]ferry.Record, 0, len(at))
 	for _, pl := range at {
 		p, fresh := r.fresh[pl.id]
 		if !fresh {
+			var err error
 			if p, err = r.c.load(pl); err != nil {
 				return nil, err
 			}
@@ -63,16 +68,6 @@ func (r *reader) about(ctx context.Context, id ferry.RecordID) ([]ferry.Record, 
 		recs = append(recs, rec)
 	}
 	return recs, nil
-}
-
-// history collects what counts about an order; ok is false when the order itself does not count or is not here.
-func (r *reader) history(ctx context.Context, id ferry.RecordID) (h ferry.History, ok bool, err error) {
-	recs, err := r.about(ctx, id)
-	if err != nil {
-		return h, false, err
-	}
-	h, ok = assemble(r.c.id, id, recs, r.roster)
-	return h, ok, nil
 }
 
 // assemble makes the history of an order from the records about it, leaving out what does not count.

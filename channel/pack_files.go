@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/sign"
@@ -160,50 +161,70 @@ func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.
 
 // unpack offers the records of a pack to the store. The pack counts as read when the store has every one of them.
 func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b *badFile, p *readPack) error {
-	for i, data := range records {
+	line, wrong := lineOf(records, p)
+	have, err := s.have(ctx, chain{w, p.epoch}, p.numbers)
+	if err != nil {
+		return err
+	}
+	line = slices.DeleteFunc(line, func(u sign.Unverified) bool { return have[u.ID()] })
+	roster := s.c.authority()
+	a := openAhead(line, func(h sign.Header) (sign.PublicKey, bool) {
+		key, _, ok := roster.Key(ferry.WriterID(h.Writer), h.Epoch)
+		return key, ok
+	})
+	defer a.close()
+	for i, u := range line {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		v, err := s.judge(ctx, w, u, func(key sign.PublicKey) (sign.Verified, error) { return a.open(i, key) })
+		if err != nil {
+			return err
+		}
+		if out := v.outcome(); out.kind > outKnown {
+			b.outcome, b.at, b.seq = out, chain{w, p.epoch}, u.Header().Seq
+			if out.reason != "" {
+				b.reason = fmt.Sprintf("record %d of the pack: %s", b.seq-p.from+1, out.reason)
+			}
+			return s.flush(ctx)
+		}
+	}
+	if wrong != "" {
+		b.outcome = outcome{outRefused, wrong}
+	}
+	return s.flush(ctx)
+}
+
+// lineOf takes the records of a pack apart up to the first that is wrong, and notes in p which they are.
+func lineOf(records [][]byte, p *readPack) (line []sign.Unverified, wrong string) {
+	line = make([]sign.Unverified, 0, len(records))
+	for i, data := range records {
 		u, err := sign.ParseHeader(data)
 		if err != nil {
-			b.outcome = outcome{outRefused, fmt.Sprintf("record %d of the pack: %v", i+1, err)}
-			return s.flush(ctx)
+			return line, fmt.Sprintf("record %d of the pack: %v", i+1, err)
 		}
 		h := u.Header()
 		if i == 0 {
 			p.epoch, p.from = h.Epoch, h.Seq
 		}
 		if h.Epoch != p.epoch || h.Seq != p.from+uint64(i) {
-			b.outcome = outcome{outRefused, fmt.Sprintf("record %d of the pack does not follow the one before it", i+1)}
-			return s.flush(ctx)
+			return line, fmt.Sprintf("record %d of the pack does not follow the one before it", i+1)
 		}
 		p.to = h.Seq
-		have, err := s.has(ctx, u.ID())
-		if err != nil {
-			return err
-		}
-		if have {
-			continue
-		}
-		out, err := s.offer(ctx, w, data)
-		if err != nil {
-			return err
-		}
-		if out.kind > outKnown {
-			b.outcome, b.at, b.seq = out, chain{w, h.Epoch}, h.Seq
-			if out.reason != "" {
-				b.reason = fmt.Sprintf("record %d of the pack: %s", i+1, out.reason)
-			}
-			return s.flush(ctx)
-		}
+		line = append(line, u)
 	}
-	return s.flush(ctx)
+	return line, ""
 }
 
-// has reports whether the store has a record, whose signature then held.
-func (s *scan) has(ctx context.Context, id ferry.RecordID) (bool, error) {
-	var n int
-	return one(ctx, s.c.db, []any{&n}, `SELECT n FROM records WHERE id = ?`, id[:])
+// have gives the ids of a part of a chain that the store has, whose signatures then held.
+func (s *scan) have(ctx context.Context, w chain, r numbers) (map[ferry.RecordID]bool, error) {
+	found, err := ids(ctx, s.c.db, `SELECT id FROM records WHERE writer = ? AND epoch = ? AND seq BETWEEN ? AND ?`,
+		string(w.writer), w.epoch, int64(r.from), int64(r.to))
+	have := make(map[ferry.RecordID]bool, len(found))
+	for _, id := range found {
+		have[id] = true
+	}
+	return have, err
 }
 
 // forgetPacks drops what is remembered of packs of a directory that are not there any more.

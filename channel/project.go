@@ -24,6 +24,8 @@ type projector struct {
 	trusted  trusted          // nil where it has to be read
 	touched  []ferry.RecordID // orders to fold
 	queued   map[ferry.RecordID]bool
+	found    map[ferry.RecordID]*lookup // of the orders that are being folded
+	own      map[chain]uint64           // the highest number of these frames that this machine signed
 	known    map[ferry.RecordID]depended
 	stale    bool // something came in that the roster may depend on
 	ruled    bool // the roster was computed anew
@@ -31,6 +33,11 @@ type projector struct {
 
 // apply indexes frames that the log holds up to the offset end. It needs the lock.
 func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	// A batch ends soon, and a context that can end costs a goroutine for every statement.
+	ctx = context.WithoutCancel(ctx)
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("index: %w", err)
@@ -69,6 +76,11 @@ func (p *projector) finish(ctx context.Context, end int64) error {
 			return err
 		}
 	}
+	for ch, seq := range p.own {
+		if err := p.mine(ctx, ch, seq); err != nil {
+			return err
+		}
+	}
 	_, err := p.q.ExecContext(ctx, `UPDATE state SET off = ?, version = ?, roster = ?`, end, p.version, p.turn)
 	return err
 }
@@ -77,6 +89,7 @@ func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, err
 	p := &projector{
 		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: map[ferry.RecordID]parsed{}},
 		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
+		own:    map[chain]uint64{},
 		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
 	}
 	if _, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`); err != nil {
@@ -92,7 +105,7 @@ func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, err
 
 // add indexes one frame. What is there already is passed over.
 func (p *projector) add(ctx context.Context, f frame) error {
-	r, err := parseStored(f.data)
+	r, err := f.parse()
 	if err != nil {
 		p.unreadable(f, err)
 		return nil
@@ -109,9 +122,7 @@ func (p *projector) add(ctx context.Context, f frame) error {
 		}
 	}
 	if f.own {
-		if err := p.mine(ctx, ch, r.head.Seq); err != nil {
-			return err
-		}
+		p.own[ch] = max(p.own[ch], r.head.Seq)
 	}
 	if f.suspect {
 		follows, err := p.follows(ctx, ch, &r)
@@ -240,30 +251,31 @@ func (p *projector) fold(ctx context.Context) error {
 		}
 	}
 	for len(p.touched) > 0 {
-		id := p.touched[0]
-		p.touched = p.touched[1:]
-		delete(p.queued, id)
-		if err := p.foldOne(ctx, id); err != nil {
-			return fmt.Errorf("fold order %s: %w", id.Short(), err)
+		n, err := p.lookUp(ctx, p.touched)
+		if err != nil {
+			return err
+		}
+		now := p.touched[:n]
+		p.touched = p.touched[n:]
+		for _, id := range now {
+			delete(p.queued, id)
+			if err := p.foldOne(ctx, id, p.found[id]); err != nil {
+				return fmt.Errorf("fold order %s: %w", id.Short(), err)
+			}
 		}
 	}
 	return nil
 }
 
-func (p *projector) foldOne(ctx context.Context, id ferry.RecordID) error {
-	var n int64
-	var state string
-	had, err := one(ctx, p.q, []any{&n, &state}, `SELECT n, state FROM orders WHERE id = ?`, id[:])
+func (p *projector) foldOne(ctx context.Context, id ferry.RecordID, l *lookup) error {
+	recs, err := p.records(l.about)
 	if err != nil {
 		return err
 	}
-	h, ok, err := p.history(ctx, id)
-	if err != nil {
-		return err
-	}
+	h, ok := assemble(p.c.id, id, recs, p.roster)
 	delete(p.known, id)
 	if !ok {
-		return p.withdraw(ctx, id, had)
+		return p.withdraw(ctx, id, l)
 	}
 	view := ferry.View{Judge: p.c.cfg.Judge, Depend: func(dep ferry.RecordID) (ferry.Label, ferry.State, bool) {
 		d, depErr := p.depend(ctx, dep)
@@ -274,18 +286,18 @@ func (p *projector) foldOne(ctx context.Context, id ferry.RecordID) error {
 	if err != nil {
 		return err
 	}
-	if err := p.put(ctx, &t, n); err != nil {
+	if err := p.put(ctx, &t, l.n); err != nil {
 		return err
 	}
-	if had && string(t.State) == state {
-		return nil
+	if l.n == 0 || string(t.State) != l.state {
+		p.wake(l)
 	}
-	return p.wake(ctx, id)
+	return nil
 }
 
 // withdraw takes out an order that does not count any more, because another branch took the place of its own.
-func (p *projector) withdraw(ctx context.Context, id ferry.RecordID, had bool) error {
-	if !had {
+func (p *projector) withdraw(ctx context.Context, id ferry.RecordID, l *lookup) error {
+	if l.n == 0 {
 		return nil
 	}
 	if _, err := p.q.ExecContext(ctx, `DELETE FROM orders WHERE id = ?`, id[:]); err != nil {
@@ -294,15 +306,14 @@ func (p *projector) withdraw(ctx context.Context, id ferry.RecordID, had bool) e
 	if _, err := p.q.ExecContext(ctx, `UPDATE state SET withdrawn = ?`, p.version); err != nil {
 		return err
 	}
-	return p.wake(ctx, id)
+	p.wake(l)
+	return nil
 }
 
-func (p *projector) wake(ctx context.Context, dep ferry.RecordID) error {
-	waiting, err := ids(ctx, p.q, `SELECT ord FROM deps WHERE dep = ?`, dep[:])
-	for _, id := range waiting {
+func (p *projector) wake(l *lookup) {
+	for _, id := range l.waiting {
 		p.touch(id)
 	}
-	return err
 }
 
 func (p *projector) put(ctx context.Context, t *ferry.Task, n int64) error {
@@ -319,6 +330,9 @@ func (p *projector) put(ctx context.Context, t *ferry.Task, n int64) error {
 	for _, dep := range t.Order.DependsOn {
 		if _, err := p.q.ExecContext(ctx, `INSERT OR IGNORE INTO deps VALUES (?, ?)`, dep[:], t.ID[:]); err != nil {
 			return err
+		}
+		if l := p.found[dep]; l != nil {
+			l.waiting = append(l.waiting, t.ID)
 		}
 	}
 	_, err = p.q.ExecContext(ctx, `INSERT INTO orders (id, label, state, active, asks, issued, version, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -33,6 +33,7 @@ type frame struct {
 	data    []byte
 	own     bool
 	suspect bool
+	read    *parsed // data taken apart, or nil
 }
 
 func (f frame) end() int64 { return f.off + int64(len(f.data)) }

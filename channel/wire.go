@@ -173,6 +173,14 @@ func parseStored(data []byte) (parsed, error) {
 	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), file: data, size: len(data)}, nil
 }
 
+// parse takes the record in a frame apart, unless that was done when it was verified.
+func (f frame) parse() (parsed, error) {
+	if f.read != nil {
+		return *f.read, nil
+	}
+	return parseStored(f.data)
+}
+
 // path gives the place of the record in the folder.
 func (p *parsed) path() string {
 	return path.Join(recordsPath(ferry.WriterID(p.head.Writer)), recordName(p.head.Epoch, p.head.Seq, p.id))
