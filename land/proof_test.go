@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/land"
 	"github.com/ferry-fleet/ferry/sign"
@@ -207,4 +208,31 @@ func FuzzVerifyReceipt(f *testing.F) {
 			t.Errorf("%q proves %+v", data, p)
 		}
 	})
+}
+
+// TestAReceiptOutlivesItsBuilder revokes the agent after its work has landed.
+func TestAReceiptOutlivesItsBuilder(t *testing.T) {
+	f, _, file := proven(t, false)
+	p, err := verified(file)
+	f.must(err)
+	last := ferry.Cut{Epoch: 1}
+	f.must(f.ch.Raw(t.Context(), func(record []byte) error {
+		u, err := sign.ParseHeader(record)
+		if h := u.Header(); ferry.WriterID(h.Writer) == f.agent.ID() {
+			last.Seq, last.ID = int64(h.Seq), u.ID()
+		}
+		return err
+	}))
+	_, err = f.operator.Update(t.Context(), f.now, func(tx *channel.Tx) error {
+		_, err := tx.Add(&ferry.Revoke{Writer: f.agent.ID(), Keep: last, Reason: "left"})
+		return err
+	})
+	f.must(err)
+	file, err = land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1")
+	f.must(err)
+	after, err := verified(file)
+	f.must(err)
+	if !after.OK || after.Commit != p.Commit || after.Records != p.Records+1 {
+		t.Errorf("proof = %+v", after)
+	}
 }
