@@ -9,7 +9,7 @@ import (
 func taskOf(t *ferry.Task, members []ferry.Member) taskShape {
 	s := taskShape{
 		ID: t.ID.String(), Label: string(t.Order.Label), Project: t.Order.Project, State: string(t.State), Hold: t.Hold,
-		To: string(t.Order.To), Holder: name(members, t.Holder), Attempt: t.Attempt, Revision: t.Revision,
+		To: string(t.To), Holder: name(members, t.Holder), Attempt: t.Attempt, Revision: t.Revision,
 		Kind: t.Order.Kind, Size: t.Order.Size, IssuedBy: name(members, t.Issuer), CreatedAt: t.IssuedAt.UTC(),
 	}
 	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].Begun != nil {

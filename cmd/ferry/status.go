@@ -282,7 +282,7 @@ func (p *project) idleReasons(t *ferry.Task, members []ferry.Member, alive []wor
 	if pause, paused, err := p.state.paused(); err == nil && paused {
 		add("this machine is paused%s: `ferry resume`", because(pause.Reason))
 	}
-	to := t.Order.To
+	to := t.To
 	known := to == "" || slices.ContainsFunc(members, func(m ferry.Member) bool { return m.Name == to })
 	switch {
 	case !known:
