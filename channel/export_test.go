@@ -50,3 +50,6 @@ func (c *Channel) SetClock(now func() time.Time) { c.seen.clock = now }
 
 // Opened makes f be called with the name of every file that a look at the folder opens.
 func (c *Channel) Opened(f func(name string)) { c.seen.opened = f }
+
+// Folds gives how often a replica has computed an order.
+func Folds(r *Replica) int { return r.states.folds }
