@@ -3,6 +3,8 @@ package channel
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"time"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/authority"
@@ -62,10 +64,21 @@ func (c *Channel) Chain(ctx context.Context, w ferry.WriterID, epoch uint32) ([]
 
 // Admissions gives the records that let a writer in, or gave it a further key, as they stand in the store.
 func (c *Channel) Admissions(ctx context.Context, w ferry.WriterID) ([]ferry.Record, error) {
+	rulings, err := c.Rulings(ctx, w)
+	return slices.DeleteFunc(rulings, func(r ferry.Record) bool {
+		t := r.Body.Type()
+		return t != ferry.TypeAdmit && t != ferry.TypeReadmit
+	}), err
+}
+
+// Rulings gives what was said about a writer's place in the channel, by whomever: admissions, revocations, readmissions and
+// delegations, in the order of arrival here. Each is on the branch of its chain that counts.
+func (c *Channel) Rulings(ctx context.Context, w ferry.WriterID) ([]ferry.Record, error) {
 	if err := c.sync(ctx); err != nil {
 		return nil, err
 	}
-	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE type IN ('admit', 'readmit') AND main = 1`)
+	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE `+isStatement+`
+		AND type IN ('admit', 'readmit', 'revoke', 'delegate') AND main = 1 ORDER BY n`)
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +88,60 @@ func (c *Channel) Admissions(ctx context.Context, w ferry.WriterID) ([]ferry.Rec
 		if err != nil {
 			return nil, err
 		}
-		rec, _ := r.record()
-		switch b := rec.Body.(type) {
-		case *ferry.Admit:
-			if b.Member.Writer == w {
-				out = append(out, rec)
-			}
-		case *ferry.Readmit:
-			if b.Writer == w {
-				out = append(out, rec)
-			}
+		if rec, _ := r.record(); ruled(rec.Body) == w {
+			out = append(out, rec)
 		}
 	}
 	return out, nil
+}
+
+// ruled gives the writer that a statement is about, or "".
+func ruled(b ferry.Body) ferry.WriterID {
+	switch b := b.(type) {
+	case *ferry.Admit:
+		return b.Member.Writer
+	case *ferry.Readmit:
+		return b.Writer
+	case *ferry.Revoke:
+		return b.Writer
+	case *ferry.Delegate:
+		return b.To
+	}
+	return ""
+}
+
+// Traces is what is known of a writer from its records.
+type Traces struct {
+	Last time.Time // of the newest record, by the writer's clock; zero when it has written none
+	Fork uint64    // the number that it signed twice in its present epoch, or 0
+	Have ferry.Inventory
+}
+
+// Traces looks at one epoch of a writer.
+func (c *Channel) Traces(ctx context.Context, w ferry.WriterID, epoch uint32) (t Traces, err error) {
+	if err := c.sync(ctx); err != nil {
+		return t, err
+	}
+	if _, err := one(ctx, c.db, []any{&t.Fork}, `SELECT seq FROM forks WHERE writer = ? AND epoch = ? AND open = 1`, string(w), epoch); err != nil {
+		return t, err
+	}
+	for _, kind := range []string{`TRUE`, `type = 'inventory'`} {
+		at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE writer = ? AND epoch = ? AND main = 1 AND `+kind+`
+			ORDER BY seq DESC LIMIT 1`, string(w), epoch)
+		if err != nil || len(at) == 0 {
+			return t, err
+		}
+		r, err := c.load(at[0])
+		if err != nil {
+			return t, err
+		}
+		rec, _ := r.record()
+		if t.Last.IsZero() {
+			t.Last = rec.Time
+		}
+		if b, ok := rec.Body.(*ferry.Inventory); ok {
+			t.Have = *b
+		}
+	}
+	return t, nil
 }

@@ -276,12 +276,25 @@ func (d *doctor) checkKeys(ctx context.Context) {
 		d.sayErr(ctx, "members", err, "")
 		return
 	}
+	waiting, err := d.p.asked(ctx)
+	if err != nil {
+		d.sayErr(ctx, "members", err, "")
+		return
+	}
 	for _, k := range []struct{ name, path, missing string }{
 		{"agent key", d.state.agentKey(id, d.p.config.Agent), statusFail},
 		{"your key", d.state.operatorKey(id), statusWarn},
 	} {
 		if d.fix {
 			d.mendKey(k.name, k.path)
+		}
+		base := strings.TrimSuffix(filepath.Base(k.path), ".key")
+		if base == "" {
+			continue // a person's project has no agent
+		}
+		if i := slices.IndexFunc(waiting, func(q asking) bool { return q.base == base }); i >= 0 {
+			d.say(k.name, statusFail, waiting[i].state(), waiting[i].next())
+			continue
 		}
 		key, err := sign.LoadKey(k.path)
 		if errors.Is(err, fs.ErrNotExist) {

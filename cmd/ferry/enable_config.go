@@ -89,7 +89,7 @@ func (e *enabling) configText() string {
 	line("# ferry reads it when it starts and does not change it. Keys and tokens do not go")
 	line("# here: put them into credentials.json beside it, with mode 0600.\n")
 	opt("project", quoted(c.Project), true, "")
-	opt("agent", quoted(string(c.Agent)), true, "")
+	opt("agent", quoted(string(c.Agent)), c.Agent != "", "")
 	opt("channel", quoted(c.Channel), true, "the folder that a carrier may move between machines")
 	opt("channel_id", quoted(c.ChannelID.String()), true, "a folder with another channel is refused")
 	opt("email", quoted(c.Email), c.Email != "", "")

@@ -110,7 +110,7 @@ func (p *project) Gate(ctx context.Context) (*worktree.Gate, error) {
 // ask for it; the worker never does.
 func (p *project) operator() (*channel.Writer, error) {
 	return p.writer(p.state.operatorKey(p.config.ChannelID),
-		"this is done by the person who founded the channel, on the machine where `ferry enable` did it")
+		"this is done by a person: on the machine where `ferry enable` founded the channel, or on one that has joined as an operator")
 }
 
 // agentWriter gives the writer of the agent that works here.
@@ -123,6 +123,9 @@ func (p *project) agentWriter() (*channel.Writer, error) {
 }
 
 func (p *project) writer(path, next string) (*channel.Writer, error) {
+	if err := p.mayUse(strings.TrimSuffix(filepath.Base(path), ".key")); err != nil {
+		return nil, err
+	}
 	key, err := sign.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, faultf(classKey, next, "there is no key at %s", path)
@@ -131,6 +134,9 @@ func (p *project) writer(path, next string) (*channel.Writer, error) {
 		return nil, fault(classKey, "a key is a file of mode 0600 that only you own", err)
 	}
 	w, err := p.channel.Writer(key)
+	if errors.Is(err, channel.ErrRevoked) {
+		next = "`ferry channel members` says why; `ferry channel rejoin` asks the master for another key"
+	}
 	if err != nil {
 		return nil, fault(classKey, next, fmt.Errorf("key %s: %w", path, err))
 	}

@@ -281,7 +281,7 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 	if c, k, err := p.engine(); err == nil && t.Order.CapMicroUSD > 0 && c.Command != "" && !reportsCost(k) {
 		a.warn("warning: --cap-usd: %s reports no cost, so the cap stops nothing that it does; --timeout and --max-attempts do", c.Command)
 	}
-	if t.Order.To == "" {
+	if t.To == "" {
 		return
 	}
 	members, err := p.channel.Members(ctx)
@@ -289,7 +289,7 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 	for _, m := range members {
 		names = append(names, string(m.Name))
 	}
-	to := string(t.Order.To)
+	to := string(t.To)
 	if err == nil && !slices.Contains(names, to) {
 		did := ""
 		if best, ok := nearest(to, names); ok {

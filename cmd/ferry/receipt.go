@@ -114,19 +114,23 @@ func (a *app) verify(ctx context.Context) error {
 }
 
 func (a *app) verifyDir(ctx context.Context, dir, id string) error {
-	if isFile(dir) {
+	if isFile(dir) && !isArchive(dir) {
 		return a.verifyFile(ctx, dir, id)
 	}
 	var want ferry.RecordID
+	check, what := channel.VerifyDir, "a folder"
+	if isFile(dir) {
+		check, what = verifyArchive, "an archive"
+	}
 	if id == "" {
-		return misuse("say which channel it must be: --channel ID", "verify %s: a folder alone proves nothing", clip(dir, 200))
+		return misuse("say which channel it must be: --channel ID", "verify %s: %s alone proves nothing", clip(dir, 200), what)
 	}
 	want, err := ferry.ParseRecordID(id)
 	if err != nil {
 		return misuse("a channel's id has 64 hex digits; `ferry status --json` shows it", "--channel: %w", err)
 	}
 	done := a.busy("checking every record")
-	r, err := channel.VerifyDir(ctx, dir, want, evidence.Classify)
+	r, err := check(ctx, dir, want, evidence.Classify)
 	done()
 	if err != nil {
 		return err

@@ -11,9 +11,14 @@ import (
 func says(b ferry.Body) string {
 	switch b := b.(type) {
 	case *ferry.Root:
+		if !b.Prev.IsZero() {
+			return fmt.Sprintf("root of generation %d, version %d: the master is %s on %s", b.Generation, b.Version, b.Master.Name, b.Master.Machine)
+		}
 		return fmt.Sprintf("founds the channel of %s; the master is %s", b.Project, b.Master.Name)
 	case *ferry.Admit:
 		return fmt.Sprintf("admits %s on %s", b.Member.Name, b.Member.Machine) + grantsLine(b.Member.Grants)
+	case *ferry.Revoke, *ferry.Readmit, *ferry.Delegate, *ferry.Invite, *ferry.Retire, *ferry.Reassign:
+		return saysOfMembers(b)
 	case *ferry.Order:
 		return clip(firstLine(b.Text), 120)
 	case *ferry.Claim:
@@ -44,6 +49,31 @@ func says(b ferry.Body) string {
 		return "answers " + b.Option + colon(firstLine(b.Note))
 	case *ferry.Note:
 		return b.Kind + colon(firstLine(b.Text))
+	}
+	return ""
+}
+
+// saysOfMembers puts into one line what a record says about who takes part.
+func saysOfMembers(b ferry.Body) string {
+	switch b := b.(type) {
+	case *ferry.Revoke:
+		return fmt.Sprintf("shuts out %s after its record %d", b.Writer[:8], b.Keep.Seq) + colon(firstLine(b.Reason))
+	case *ferry.Readmit:
+		return fmt.Sprintf("gives %s its key of epoch %d", b.Writer[:8], b.Epoch)
+	case *ferry.Delegate:
+		if len(b.Scopes) == 0 {
+			return fmt.Sprintf("ends the delegation of %s", b.To[:8])
+		}
+		return fmt.Sprintf("lets %s act for the master until %s: %s", b.To[:8], b.NotAfter, strings.Join(wordsOf(b.Scopes), ", "))
+	case *ferry.Invite:
+		return "invites a member" + grantsLine(b.Grants) + ", until " + b.NotAfter
+	case *ferry.Retire:
+		return "gives back what a worker held" + colon(firstLine(b.Reason))
+	case *ferry.Reassign:
+		if b.To == "" {
+			return "gives it to any agent" + colon(firstLine(b.Reason))
+		}
+		return fmt.Sprintf("gives it to %s", b.To) + colon(firstLine(b.Reason))
 	}
 	return ""
 }

@@ -255,10 +255,18 @@ type memberShape struct {
 	Grants  []string `json:"grants"`
 	Master  bool     `json:"master"`
 	Here    bool     `json:"here"`
+
+	Epoch    uint32     `json:"epoch"`
+	Standing string     `json:"standing"` // master, member, revoked, forked or "was the master"
+	Why      string     `json:"why"`
+	Scopes   []string   `json:"scopes"` // what it may do for the master
+	Last     *time.Time `json:"last"`   // of its newest record, by its clock
+	Version  string     `json:"version"`
 }
 
 type membersShape struct {
 	Members []memberShape `json:"members"`
+	Guests  []guestShape  `json:"guests"`
 }
 
 type verifyShape struct {

@@ -30,6 +30,7 @@ type statusShape struct {
 	Counts    map[string]int `json:"counts"`
 	Inbox     int            `json:"inbox"`
 	Rejected  []string       `json:"rejected"`
+	Waiting   []string       `json:"waiting"` // keys of this machine that wait to be admitted
 }
 
 type workerShape struct {
@@ -78,7 +79,7 @@ func (a *app) status(ctx context.Context) error {
 func (p *project) status(ctx context.Context) (statusShape, error) {
 	s := statusShape{
 		Project: p.config.Project, Dir: p.dir, Channel: p.config.Channel, ChannelID: p.config.ChannelID.String(),
-		Machine: machine.Name(), Sandbox: p.config.Sandbox, Workers: []workerShape{}, Counts: map[string]int{}, Rejected: []string{},
+		Machine: machine.Name(), Sandbox: p.config.Sandbox, Workers: []workerShape{}, Counts: map[string]int{}, Rejected: []string{}, Waiting: []string{},
 	}
 	pause, paused, err := p.state.paused()
 	if err != nil {
@@ -96,6 +97,13 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 	for i := range tasks {
 		s.Counts[string(tasks[i].State)]++
 		s.Inbox += len(needs(&tasks[i]))
+	}
+	waiting, err := p.asked(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, q := range waiting {
+		s.Waiting = append(s.Waiting, q.state()+"; "+q.next())
 	}
 	snap, err := p.channel.Snapshot(ctx)
 	if err != nil {
@@ -119,6 +127,9 @@ func (a *app) statusText(w io.Writer, s *statusShape) {
 	field(w, "orders", countsLine(s.Counts))
 	if s.Inbox > 0 {
 		field(w, "inbox", fmt.Sprintf("%d wait for you: `ferry channel inbox`", s.Inbox))
+	}
+	for _, q := range s.Waiting {
+		field(w, "waits", q)
 	}
 	for _, r := range s.Rejected {
 		field(w, "rejected", r)
