@@ -2,7 +2,6 @@ package channel_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -76,16 +75,6 @@ func work(tx *channel.Tx, id ferry.RecordID) error {
 	return err
 }
 
-// BenchmarkPublish is one record: durable in the store, indexed, and a file in the folder.
-func BenchmarkPublish(b *testing.B) {
-	s := newSite(b)
-	for b.Loop() {
-		if _, err := s.master.Note(b.Context(), start, ferry.Note{Kind: "remark", Text: "x"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkIngest is what a record of a foreign machine costs, from the file to the task.
 func BenchmarkIngest(b *testing.B) {
 	s := finished(b, 200)
@@ -106,46 +95,6 @@ func BenchmarkIngest(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(n), "cpu-µs/record")
-}
-
-// BenchmarkPass is one look at the folder and at the tasks with nothing new.
-func BenchmarkPass(b *testing.B) {
-	for _, n := range []int{100, 1000} {
-		b.Run(fmt.Sprintf("finished=%d", n), func(b *testing.B) {
-			s := finished(b, n)
-			for range 3 { // what was written last settles
-				if _, err := s.Refresh(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for b.Loop() {
-				if _, err := s.Refresh(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := s.Snapshot(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkRebuild is the index made again from the store.
-func BenchmarkRebuild(b *testing.B) {
-	s := finished(b, 2000)
-	ledger, err := s.Ledger(b.Context(), 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	n, cpu := 0, cpuTime(b)
-	for b.Loop() {
-		if err := os.Remove(filepath.Join(s.cfg.State, "index.db")); err != nil {
-			b.Fatal(err)
-		}
-		s.reopen(b)
-		n += len(ledger)
-	}
-	b.ReportMetric(float64(n)/(cpuTime(b)-cpu).Seconds(), "records/cpu-s")
 }
 
 // BenchmarkVerifySignature is the least that a record can cost, to compare with.
