@@ -120,7 +120,7 @@ func (d *Database) apply(ctx context.Context, schema string, version int) error 
 func dsn(path string) string {
 	options := url.Values{
 		"_journal_mode": {"WAL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"1"}, "_synchronous": {"NORMAL"}, "_txlock": {"immediate"},
-		"_stmt_cache_size": {"64"},
+		"_stmt_cache_size": {"64"}, "_cache_size": {"-8192"}, // KiB
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
 }
