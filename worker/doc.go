@@ -3,7 +3,14 @@
 // It owns the loop of one agent in one project: it reads the channel, decides
 // with the pure function Plan what to do next and why not, and acts:
 //
-//	Snapshot → Plan → begin | cancel | freeze | thaw | steer | recover | release | ask | hold
+//	Snapshot → Fleet → Plan → begin | claim | start | cancel | freeze | thaw | steer | recover | release | ask | hold
+//
+// Where workers on other machines may take the same order, one start comes of
+// it by the claim protocol: a worker claims in its turn, waits whether another
+// claim arrives, and starts; one that goes silent is superseded by a higher
+// attempt, which fences it. Fleet is the memory of that, by this machine's own
+// clocks: whom it heard when, how long the way is, what it claimed. A beat in
+// the folder says that this worker lives, what it runs and what it has seen.
 //
 // One goroutine owns the state (Run). An attempt is a goroutine of its own: it
 // makes the tree, runs the engine in the box, snapshots what was left, runs the
@@ -20,7 +27,8 @@
 // It never opens the operator's key, never judges its own work, and never
 // believes what an engine says about it.
 //
-// A run directory:
+// The directory of the runs holds a file boot, which counts the beginnings of
+// the worker for its beats, and the run directories:
 //
 //	<runs>/<run>/run.json     the journal: what this run is and how far it came
 //	<runs>/<run>/output.log   what the engine printed, bounded and redacted

@@ -74,7 +74,7 @@ func TestDeadMachine(t *testing.T) {
 	all, cfgs := machines(t, false, timing, "wisp", "gale", "moon")
 	m := all[0]
 	dying := &running{m: all[1], cfg: cfgs[1]}
-	dying.cfg.Engine = m.Engine("slow", "echo x >begun; sleep 300\n")
+	dying.cfg.Engine = m.Engine("slow", "printf 'looking \\033[31maround\\n'; echo x >begun; sleep 300\n")
 	p := spawn(all[1], dying.cfg)
 	t.Cleanup(func() { sweep(dying) })
 	m.Order("t-dead", nil)
@@ -86,6 +86,10 @@ func TestDeadMachine(t *testing.T) {
 		return err == nil && slices.ContainsFunc(s.Holds, func(h worker.HoldStatus) bool {
 			return len(h.Reason) > 20 && h.Reason[:20] == "held by gale on here"
 		})
+	})
+	m.Eventually("the last lines of its engine in its beat", 20*time.Second, func() bool {
+		b := m.Channel.Beats()[dying.cfg.Writer.ID()]
+		return slices.Equal(b.Lines, []string{"looking [31maround"}) && len(b.Running) == 1 && b.Slots == 0
 	})
 	m.Must(syscall.Kill(p.Pid(), syscall.SIGKILL))
 	p.Wait()

@@ -210,6 +210,8 @@ func (w *Worker) stop(ctx context.Context) error {
 	}
 	err := w.flush(out, time.Now())
 	w.report(nil, "the worker is stopped", time.Now())
+	w.why, w.pulse.begun = "the worker is stopped", false
+	w.beat(out) // the others wait for its turn no more
 	if removed := os.Remove(w.cfg.Status); removed != nil && !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
