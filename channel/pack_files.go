@@ -27,10 +27,20 @@ func (s *scan) packFiles(ctx context.Context, w ferry.WriterID, name string) err
 	if err != nil || l.state == dirClean || l.state == dirOdd {
 		return err
 	}
-	s.expect(w)
-	if l.state == dirAbsent && !mine {
-		return nil
+	if l.state == dirAbsent {
+		if l.gone {
+			s.expect(w)
+		}
+		if !mine {
+			return nil
+		}
+		_, err := s.putBackPacks(ctx, w, l)
+		if err != nil {
+			err = s.reject(ctx, name, map[string]string{".": "an own pack cannot be put back: " + err.Error()})
+		}
+		return err
 	}
+	s.expect(w)
 	read, err := s.readPacks(ctx, name)
 	if err != nil {
 		return err
@@ -45,9 +55,6 @@ func (s *scan) packFiles(ctx context.Context, w ferry.WriterID, name string) err
 			why["."] = "an own pack cannot be put back: " + err.Error()
 		}
 		again = again || left || err != nil
-	}
-	if l.state == dirAbsent {
-		return nil
 	}
 	return s.done(ctx, l, why, again)
 }

@@ -209,7 +209,8 @@ type listing struct {
 	state   dirState
 	entries []fs.DirEntry
 	stamp   dirStamp
-	more    bool
+	more    bool // than were read
+	gone    bool // absent, and there at an earlier look
 }
 
 // list reads the names of a directory that may have changed since the stamp of an earlier look.
@@ -218,7 +219,9 @@ func (s *scan) list(ctx context.Context, dir string, earlier dirStamp) (listing,
 	info, err := s.root.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, was := s.clean[dir]; was || s.c.dirs[dir] != nil {
+		d := s.c.dirs[dir]
+		if _, was := s.clean[dir]; was || d != nil && d.stamp != (dirStamp{}) {
+			l.gone = true
 			return l, s.forget(ctx, dir)
 		}
 		return l, nil
@@ -240,7 +243,9 @@ func (s *scan) list(ctx context.Context, dir string, earlier dirStamp) (listing,
 
 // forget drops what is remembered of a directory that is gone.
 func (s *scan) forget(ctx context.Context, dir string) error {
-	delete(s.c.dirs, dir)
+	if d := s.c.dirs[dir]; d != nil {
+		*d = dirMemory(d.seals)
+	}
 	delete(s.parked, dir)
 	if err := s.reject(ctx, dir, nil); err != nil {
 		return err

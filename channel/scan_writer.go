@@ -73,10 +73,16 @@ const (
 func (c *Channel) dirAt(name string) *dir {
 	d := c.dirs[name]
 	if d == nil {
-		d = &dir{names: map[string]knownFile{}, bad: map[string]badFile{}}
+		empty := dirMemory(sealed{})
+		d = &empty
 		c.dirs[name] = d
 	}
 	return d
+}
+
+// dirMemory remembers nothing of a directory. The seals of its writer do not depend on it.
+func dirMemory(seals sealed) dir {
+	return dir{names: map[string]knownFile{}, bad: map[string]badFile{}, seals: seals}
 }
 
 // writer looks at everything in the directory of one writer.
