@@ -130,7 +130,7 @@ func (f *fold) stand() {
 		}
 	}
 	for _, r := range f.landed {
-		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b) {
+		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b, r.Writer) {
 			f.t.Landed, f.t.LandedID = b, r.ID
 		}
 	}
@@ -147,10 +147,11 @@ func (f *fold) stand() {
 }
 
 // landable reports whether a landing names a result of this order that was
-// not refuted: a refuted one cannot land, whoever says it did.
-func (f *fold) landable(b *Landed) bool {
+// not refuted and that somebody else made: a refuted one cannot land, whoever
+// says it did, and nobody lands its own work.
+func (f *fold) landable(b *Landed, by WriterID) bool {
 	return slices.ContainsFunc(f.t.Results, func(o Outturn) bool {
-		return o.ID == b.Result && o.Evidence.Status != EvidenceRefuted
+		return o.ID == b.Result && o.Writer != by && o.Evidence.Status != EvidenceRefuted
 	})
 }
 
