@@ -289,6 +289,11 @@ func (p *planner) hold(t *ferry.Task, claimed bool) string {
 	case in.Engine != "":
 		return in.Engine
 	}
+	for _, r := range in.Running {
+		if r.Order == t.ID && !r.Idle {
+			return "its last attempt is still ending here"
+		}
+	}
 	if why := p.firstRight(t); why != "" {
 		return why
 	}

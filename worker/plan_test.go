@@ -146,6 +146,8 @@ func TestPlan(t *testing.T) {
 			at := noon.Add(-4 * time.Second)
 			t.Failures, t.Attempts = 1, []ferry.Attempt{{N: 1, Holder: me, Result: id("x0"), EndedAt: &at}}
 		}))}, want: []brief{{worker.DoHold, "a", "waits until 12:00:06 after 1 failed"}}},
+		{name: "retired, and its engine is still ending", tasks: []ferry.Task{task("a", stopped(me, ferry.StopRetired, 0))}, in: worker.Input{Slots: 2},
+			running: run("s-old", worker.Running{Order: id("a"), Ending: true}), want: []brief{{worker.DoHold, "a", "still ending here"}}},
 		{name: "what waits to be closed takes no slot", tasks: []ferry.Task{task("a", live(me, "s")), task("b")},
 			running: run("s", worker.Running{Order: id("a"), Ending: true, Idle: true}), want: []brief{{worker.DoBegin, "b", ""}}},
 		{name: "another worker runs it", tasks: []ferry.Task{task("a", live(other, "s"))}, want: []brief{{worker.DoHold, "a", "held by gale on box"}}},
