@@ -15,6 +15,8 @@ type reader struct {
 	q      querier
 	roster *authority.Roster
 	fresh  map[ferry.RecordID]parsed // records whose bytes are at hand, to spare reading them again
+
+	redacted map[ferry.RecordID]bool // records that a redaction names; nil where that has to be read
 }
 
 // depended is what an order may know of one that it depends on.
@@ -51,10 +53,10 @@ func (r *reader) about(ctx context.Context, id ferry.RecordID) ([]ferry.Record, 
 	if err != nil {
 		return nil, err
 	}
-	return r.records(at)
+	return r.records(ctx, at)
 }
 
-func (r *reader) records(at []place) ([]ferry.Record, error) {
+func (r *reader) records(ctx context.Context, at []place) ([]ferry.Record, error) {
 	recs := make([]ferry.Record, 0, len(at))
 	for _, pl := range at {
 		p, fresh := r.fresh[pl.id]
@@ -65,6 +67,10 @@ func (r *reader) records(at []place) ([]ferry.Record, error) {
 			}
 		}
 		rec, _ := p.record()
+		rec, err := r.amend(ctx, rec)
+		if err != nil {
+			return nil, err
+		}
 		recs = append(recs, rec)
 	}
 	return recs, nil

@@ -11,7 +11,7 @@ import (
 )
 
 // indexVersion changes with indexSchema; an index of another version is rebuilt from the store.
-const indexVersion = 2
+const indexVersion = 3
 
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
 // the folder. An order is its own subject.
@@ -29,6 +29,7 @@ CREATE INDEX records_statement ON records (writer, epoch, seq) WHERE ` + isState
 CREATE INDEX records_root ON records (n) WHERE type = 'root';
 CREATE TABLE forks (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, open INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
 CREATE TABLE proofs (id BLOB PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE redactions (id BLOB, by BLOB, PRIMARY KEY (id, by)) WITHOUT ROWID;
 CREATE TABLE saw (witness TEXT, writer TEXT, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, id32 TEXT NOT NULL, PRIMARY KEY (witness, writer)) WITHOUT ROWID;
 CREATE TABLE own (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
 CREATE TABLE orders (

@@ -168,6 +168,10 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 	switch b := rec.Body.(type) {
 	case *ferry.Delegate:
 		p.trusted = nil
+	case *ferry.Redact:
+		if err := p.redacts(ctx, r.id, b); err != nil {
+			return err
+		}
 	case *ferry.ForkProof:
 		if err := p.proves(ctx, r.id, b); err != nil {
 			return err
@@ -268,7 +272,7 @@ func (p *projector) fold(ctx context.Context) error {
 }
 
 func (p *projector) foldOne(ctx context.Context, id ferry.RecordID, l *lookup) error {
-	recs, err := p.records(l.about)
+	recs, err := p.records(ctx, l.about)
 	if err != nil {
 		return err
 	}

@@ -269,6 +269,7 @@ func (c *Channel) Ledger(ctx context.Context, limit int) ([]Entry, error) {
 
 func (c *Channel) entries(ctx context.Context, at []place) ([]Entry, error) {
 	roster := c.authority()
+	reader := reader{c: c, q: c.db, roster: roster}
 	out := make([]Entry, 0, len(at))
 	for _, pl := range at {
 		r, err := c.load(pl)
@@ -276,6 +277,9 @@ func (c *Channel) entries(ctx context.Context, at []place) ([]Entry, error) {
 			return nil, err
 		}
 		rec, why := r.record()
+		if rec, err = reader.amend(ctx, rec); err != nil {
+			return nil, err
+		}
 		e := Entry{Record: rec, Type: ferry.Type(r.head.Type), Why: why, Size: r.size}
 		switch {
 		case !pl.main:

@@ -32,6 +32,7 @@ type Replica struct {
 	roots   []*held
 	proofs  map[chain][]*proof
 	trusted trusted
+	redacts map[ferry.RecordID][]*held // redactions, by the record that they name
 	parked  parking
 	saw     map[ferry.WriterID]map[ferry.WriterID]ferry.Head // by witness, then by the writer whose head it is
 	roster  *authority.Roster
@@ -79,7 +80,8 @@ func NewReplica(spec ReplicaSpec) *Replica {
 	}
 	r := &Replica{
 		spec: spec, records: map[ferry.RecordID]*held{}, chains: map[chain]*branch{}, about: map[ferry.RecordID][]*held{},
-		proofs: map[chain][]*proof{}, trusted: trusted{}, saw: map[ferry.WriterID]map[ferry.WriterID]ferry.Head{}, stale: true,
+		proofs: map[chain][]*proof{}, trusted: trusted{}, redacts: map[ferry.RecordID][]*held{},
+		saw: map[ferry.WriterID]map[ferry.WriterID]ferry.Head{}, stale: true,
 	}
 	r.parked.clear()
 	r.states.clear()

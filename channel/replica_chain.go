@@ -66,6 +66,11 @@ func (r *Replica) note(h *held, ch chain) {
 		r.roots = append(r.roots, h)
 	case *ferry.Delegate:
 		r.trusted.note(b)
+	case *ferry.Redact:
+		for _, named := range b.Records {
+			r.redacts[named.ID] = append(r.redacts[named.ID], h)
+		}
+		r.touchRedacted()
 	case *ferry.ForkProof:
 		if p, ok := newProof(r.spec.ID, b); ok {
 			r.proofs[p.ch] = append(r.proofs[p.ch], p)
@@ -138,6 +143,7 @@ func (r *Replica) evaluate() {
 			rejudged = append(rejudged, ch.writer)
 		}
 	}
+	r.touchRedacted()
 	writers, all := differ(before, r.roster)
 	writers = r.trusted.recounted(writers, rejudged)
 	for ch, b := range r.chains {

@@ -47,7 +47,7 @@ func (r *Replica) fold(id ferry.RecordID) {
 	var recs []ferry.Record
 	for _, h := range r.about[id] {
 		if h.main {
-			recs = append(recs, h.rec)
+			recs = append(recs, r.amend(h))
 		}
 	}
 	before := s.tasks[id]

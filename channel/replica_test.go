@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -140,6 +141,8 @@ func (f *fleet) draw(n int) {
 			f.recover()
 		case 5:
 			f.prove(h)
+		case 7:
+			f.redact(h)
 		case 6:
 			f.write(h, &ferry.Claim{Order: f.pick("order", f.orders), Attempt: 1}, "claim.9")
 		default:
@@ -208,6 +211,31 @@ func (f *fleet) prove(by *hand) {
 			return
 		}
 	}
+}
+
+// redact gives a record of somebody another body, which may be of the wrong type or about the wrong order.
+func (f *fleet) redact(h *hand) {
+	of := rapid.SampledFrom(f.people).Draw(f.t, "redacted")
+	if len(of.wrote) == 0 {
+		return
+	}
+	at := rapid.SampledFrom(of.wrote).Draw(f.t, "redacted record")
+	u, err := sign.ParseHeader(at.data)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	text := string(u.Body())
+	switch rapid.IntRange(0, 3).Draw(f.t, "redaction") {
+	case 0:
+		text = `{"order":"` + f.pick("order", f.orders).String() + `","action":"resume"}`
+	case 1:
+		text = `{"kind":"x","text":"gone","order":""}`
+	case 2:
+		text = strings.ReplaceAll(text, `"pause"`, `"kill"`)
+	default:
+		text = strings.ReplaceAll(text, `"do it"`, `"[taken out]"`)
+	}
+	f.write(h, &ferry.Redact{Reason: "secret", Records: []ferry.Redacted{{ID: at.id, Body: text}}})
 }
 
 func (f *fleet) work(h *hand) {

@@ -217,6 +217,9 @@ func (p *projector) evaluate(ctx context.Context) error {
 // recount touches the orders of those whose records may count otherwise than under the roster before.
 func (p *projector) recount(ctx context.Context, before *authority.Roster) error {
 	writers, all := differ(before, p.roster)
+	if err := p.touchRedacted(ctx); err != nil {
+		return err
+	}
 	delegates, err := p.delegates()
 	if err != nil {
 		return err

@@ -1,0 +1,206 @@
+package channel
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
+)
+
+// Redact takes texts out of records: everybody reads the bodies that are given here in their place. Only the master can. A
+// body has to be of the same type and about the same order, and of an order, a verdict, an approval and a landing everything
+// but the texts stays as it is; statements cannot be redacted.
+func (w *Writer) Redact(ctx context.Context, now time.Time, reason string, bodies map[ferry.RecordID]ferry.Body) (ferry.RecordID, error) {
+	return w.one(ctx, now, func(tx *Tx) (ferry.Body, error) {
+		out := &ferry.Redact{Reason: reason}
+		for id, b := range bodies {
+			text, err := encodeBody(b)
+			if err != nil {
+				return nil, fmt.Errorf("redact record %s: %w", id.Short(), err)
+			}
+			at, err := places(ctx, tx.q, `SELECT `+placeColumns+` FROM records WHERE id = ?`, id[:])
+			if err != nil {
+				return nil, err
+			}
+			if len(at) == 0 {
+				return nil, fmt.Errorf("redact record %s: it is not here; `ferry channel ledger` lists the records", id.Short())
+			}
+			p, err := tx.c.load(at[0])
+			if err != nil {
+				return nil, err
+			}
+			rec, _ := p.record()
+			if _, err := replacement(rec, string(text)); err != nil {
+				return nil, fmt.Errorf("redact record %s: %w", id.Short(), err)
+			}
+			out.Records = append(out.Records, ferry.Redacted{ID: id, Body: string(text)})
+		}
+		slices.SortFunc(out.Records, func(a, b ferry.Redacted) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		return out, nil
+	})
+}
+
+// replacement gives the body that a redaction puts in the place of a record's own, or says why it cannot.
+func replacement(rec ferry.Record, text string) (ferry.Body, error) {
+	if rec.Body == nil {
+		return nil, errors.New("its body is not understood here")
+	}
+	t := rec.Body.Type()
+	switch {
+	case statement(t), t == ferry.TypeRedact, t == ferry.TypeForkProof, t == ferry.TypeSeal, t == ferry.TypeCheckpoint:
+		return nil, fmt.Errorf("a record of the type %s cannot be redacted", t)
+	}
+	if _, is := rec.Body.(*ferry.Opaque); is {
+		return nil, errors.New("it needs a newer ferry")
+	}
+	b, err := decodeBody(t, []byte(text))
+	switch {
+	case err != nil:
+		return nil, err
+	case b.Subject() != rec.Body.Subject():
+		return nil, errors.New("its body would be about another order")
+	case !reflect.DeepEqual(withoutTexts(b), withoutTexts(rec.Body)):
+		return nil, fmt.Errorf("of the %s more than its texts would change", t)
+	}
+	return b, nil
+}
+
+// withoutTexts gives what of a body a redaction has to leave as it is; nil where that is nothing.
+func withoutTexts(b ferry.Body) any {
+	switch b := b.(type) {
+	case *ferry.Order:
+		o := *b
+		o.Text = ""
+		o.Attachments = slices.Clone(o.Attachments)
+		for i := range o.Attachments {
+			o.Attachments[i].Text = ""
+		}
+		return o
+	case *ferry.Verdict:
+		v := *b
+		v.Notes = ""
+		return v
+	case *ferry.Approve:
+		return *b
+	case *ferry.Landed:
+		l := *b
+		l.Checks = slices.Clone(l.Checks)
+		for i := range l.Checks {
+			l.Checks[i].Tail = ""
+		}
+		return l
+	}
+	return nil
+}
+
+// amended gives a record as it is read under the redactions that name it: the last of them that holds, those of the present
+// master before those of its predecessors.
+func amended(rec ferry.Record, by []ferry.Record, roster *authority.Roster) ferry.Record {
+	master, _ := roster.Master()
+	slices.SortFunc(by, func(a, b ferry.Record) int {
+		mine := func(r ferry.Record) int {
+			if r.Writer == master.Writer {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(mine(a), mine(b)), cmp.Compare(b.Seq, a.Seq), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	for _, r := range by {
+		if _, _, counts := roster.Counts(r, ""); !counts {
+			continue
+		}
+		for _, named := range r.Body.(*ferry.Redact).Records {
+			if named.ID != rec.ID {
+				continue
+			}
+			if b, err := replacement(rec, named.Body); err == nil {
+				rec.Body = b
+				return rec
+			}
+		}
+	}
+	return rec
+}
+
+// amend gives a record of the index as it is read.
+func (r *reader) amend(ctx context.Context, rec ferry.Record) (ferry.Record, error) {
+	if r.redacted == nil {
+		found, err := ids(ctx, r.q, `SELECT DISTINCT id FROM redactions`)
+		if err != nil {
+			return rec, err
+		}
+		r.redacted = map[ferry.RecordID]bool{}
+		for _, id := range found {
+			r.redacted[id] = true
+		}
+	}
+	if !r.redacted[rec.ID] {
+		return rec, nil
+	}
+	at, err := places(ctx, r.q, `SELECT `+placeColumns+` FROM records WHERE main = 1 AND id IN (SELECT by FROM redactions WHERE id = ?)`, rec.ID[:])
+	if err != nil {
+		return rec, err
+	}
+	var by []ferry.Record
+	for _, pl := range at {
+		p, err := r.c.load(pl)
+		if err != nil {
+			return rec, err
+		}
+		other, _ := p.record()
+		by = append(by, other)
+	}
+	return amended(rec, by, r.roster), nil
+}
+
+// redacts keeps which records a redaction names. Whether it counts is asked when they are read.
+func (p *projector) redacts(ctx context.Context, id ferry.RecordID, b *ferry.Redact) error {
+	p.redacted = nil
+	for _, named := range b.Records {
+		if _, err := p.q.ExecContext(ctx, `INSERT OR IGNORE INTO redactions VALUES (?, ?)`, named.ID[:], id[:]); err != nil {
+			return err
+		}
+	}
+	return p.touchRedacted(ctx)
+}
+
+// touchRedacted queues what may be read otherwise when a redaction begins or ceases to count.
+func (p *projector) touchRedacted(ctx context.Context) error {
+	about, err := ids(ctx, p.q, `SELECT DISTINCT subject FROM records WHERE subject IS NOT NULL AND id IN (SELECT id FROM redactions)`)
+	for _, id := range about {
+		p.touch(id)
+	}
+	return err
+}
+
+// amend gives a record of a replica as it is read.
+func (r *Replica) amend(h *held) ferry.Record {
+	var by []ferry.Record
+	for _, other := range r.redacts[h.id] {
+		if other.main {
+			by = append(by, other.rec)
+		}
+	}
+	if len(by) == 0 {
+		return h.rec
+	}
+	return amended(h.rec, by, r.roster)
+}
+
+func (r *Replica) touchRedacted() {
+	for id := range r.redacts {
+		if h := r.records[id]; h != nil {
+			if order, ok := subject(h.rec); ok {
+				r.states.touch(order)
+			}
+		}
+	}
+}
