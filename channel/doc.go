@@ -8,7 +8,8 @@
 //   - Only records whose signature holds under a key that the channel's root admitted enter the store, each after its
 //     predecessor. Nothing in the folder can stop a pass: what cannot be read is named in a report and skipped.
 //   - State is a function of the set of records. Arrival order, batches, repetitions, restarts and the state of the index do
-//     not matter; [Channel.Verify] recomputes everything from the bytes and compares.
+//     not matter; [Channel.Verify] recomputes everything from the bytes, in a [Replica], and compares. Of a number that was
+//     signed twice nothing counts, until the roster names the branch to keep.
 //   - A file is written once, under a name that holds its hash. The same sequence number is never signed twice: appending
 //     happens under one lock for all writers of this machine, after reading everything that has arrived, and what is appended
 //     is durable before it becomes a file.
