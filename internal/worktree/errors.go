@@ -50,6 +50,8 @@ var (
 	ErrNoRemoteBranch = errors.New("the remote has no such branch")
 	// ErrRemote means that a remote did not answer, or refused. What it has done is not known.
 	ErrRemote = errors.New("the remote did not take part")
+	// ErrAbsent means that a commit is neither here nor where it was looked for.
+	ErrAbsent = errors.New("the commit is not there")
 	// ErrNoChange means that a merge would add nothing to its target.
 	ErrNoChange = errors.New("the target already holds this change")
 )

@@ -104,6 +104,9 @@ func (r *Remote) String() string {
 // Place says where the remote is, without what names an account.
 func (r *Remote) Place() string { return r.address.shown }
 
+// maxPack bounds what a remote may make git write into one file of the gate, in bytes.
+const maxPack = 16 << 30
+
 // talk runs one git command of the gate that reaches the remote. Hooks and settings of a remote at a path on this machine
 // are off, as everywhere; those of a server are the server's.
 func (r *Remote) talk(ctx context.Context, service string, args ...string) (string, error) {
@@ -124,7 +127,8 @@ func (r *Remote) talk(ctx context.Context, service string, args ...string) (stri
 		argv = append(argv, r.service(service))
 	}
 	argv = append(argv, args[1:]...)
-	out, err := execute(ctx, process.Spec{Argv: argv, Env: r.env, Dir: r.gate.dir}, args[0], outputLimit)
+	spec := process.Spec{Argv: argv, Env: r.env, Dir: r.gate.dir, Limits: process.Limits{FileBytes: maxPack}}
+	out, err := execute(ctx, spec, args[0], outputLimit)
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", ErrRemote, err)
 	}
