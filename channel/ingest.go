@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/ferry-fleet/ferry"
@@ -50,10 +49,9 @@ type verdict struct {
 type verdictKind uint8
 
 const (
-	accepted   verdictKind = iota
-	known                  // it is in the store already
-	parked                 // it waits for its predecessor
-	incomplete             // it ends too early, and may still be growing
+	accepted verdictKind = iota
+	known                // it is in the store already
+	parked               // it waits for its predecessor
 	rejected
 )
 
@@ -65,8 +63,6 @@ func (v verdict) outcome() outcome {
 		return outcome{kind: outKnown}
 	case parked:
 		return outcome{kind: outWaits}
-	case incomplete:
-		return outcome{outGrowing, v.reason}
 	}
 	return outcome{outRefused, v.reason}
 }
@@ -79,18 +75,6 @@ type ingest struct {
 	bytes int
 	tips  map[chain]tip
 	taken int
-}
-
-// record verifies the bytes of one record and takes it into the batch.
-func (g *ingest) record(ctx context.Context, w ferry.WriterID, data []byte) (verdict, error) {
-	u, err := sign.ParseHeader(data)
-	if errors.Is(err, sign.ErrIncomplete) {
-		return verdict{incomplete, "truncated: " + err.Error()}, nil
-	}
-	if err != nil {
-		return verdict{rejected, err.Error()}, nil
-	}
-	return g.judge(ctx, w, u, u.Open)
 }
 
 // judge takes a record into the batch when open says that it is signed. No byte of it is believed before that.

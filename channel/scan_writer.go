@@ -365,7 +365,7 @@ func (s *scan) open(ctx context.Context, w ferry.WriterID, name string, b *badFi
 	}
 	h := u.Header()
 	b.at, b.seq = chain{ferry.WriterID(h.Writer), h.Epoch}, h.Seq
-	if b.outcome, err = s.offer(ctx, w, data); err != nil {
+	if b.outcome, err = s.offer(ctx, w, u); err != nil {
 		return err
 	}
 	if b.kind == outTaken {
@@ -398,18 +398,8 @@ func (s *scan) readFile(name string, limit int64, what string) ([]byte, outcome)
 	return data, outcome{}
 }
 
-// offer gives the bytes of a record to the ingest, which judges them.
-func (s *scan) offer(ctx context.Context, w ferry.WriterID, data []byte) (outcome, error) {
-	v, err := s.record(ctx, w, data)
-	switch v.kind {
-	case accepted:
-		return outcome{kind: outTaken}, err
-	case known:
-		return outcome{kind: outKnown}, err
-	case parked:
-		return outcome{kind: outWaits}, err
-	case incomplete:
-		return outcome{outGrowing, v.reason}, err
-	}
-	return outcome{outRefused, v.reason}, err
+// offer gives a record to the ingest, which judges it.
+func (s *scan) offer(ctx context.Context, w ferry.WriterID, u sign.Unverified) (outcome, error) {
+	v, err := s.judge(ctx, w, u, u.Open)
+	return v.outcome(), err
 }

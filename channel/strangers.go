@@ -161,6 +161,6 @@ func (s *scan) recovery(ctx context.Context, w ferry.WriterID, name string) erro
 	if err != nil || u.Header().Type != string(ferry.TypeRoot) || ferry.WriterID(u.Header().Writer) != w {
 		return nil
 	}
-	_, err = s.offer(ctx, w, data)
+	_, err = s.offer(ctx, w, u)
 	return err
 }
