@@ -66,6 +66,7 @@ type Input struct {
 	Engine  string // why the engine may not be used now
 	Backoff func(failures int) time.Duration
 	Fleet   *Fleet                    // after its Look at these tasks
+	Lacks   map[ferry.RecordID]Lack   // orders that need a commit which is not on this machine
 	Names   map[ferry.WriterID]string // of the members, for people: "wisp on box"
 }
 
@@ -242,6 +243,9 @@ func (p *planner) take(t *ferry.Task) {
 	if claimed {
 		p.release(t, claim, "given back: "+s.Reason)
 	}
+	if l := p.in.Lacks[t.ID]; l.Soon && l.Why == s.Reason {
+		s.Soon = true
+	}
 	p.add(s)
 }
 
@@ -288,6 +292,10 @@ func (p *planner) hold(t *ferry.Task, claimed bool) string {
 		return in.Stopped
 	case in.Engine != "":
 		return in.Engine
+	}
+	if l, ok := in.Lacks[t.ID]; ok {
+		p.wake(l.Wait)
+		return l.Why
 	}
 	for _, r := range in.Running {
 		if r.Order == t.ID && !r.Idle {

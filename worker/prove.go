@@ -28,7 +28,15 @@ func (w *Worker) keep(ctx context.Context, a *attempt, j *Journal, dir string) e
 	if j.Stop != nil {
 		j.Stop.Commit = snap.Commit
 	}
-	return j.save(dir)
+	owed, err := w.owe(ctx, j)
+	if err != nil {
+		return err
+	}
+	if err := j.save(dir); err != nil {
+		return err
+	}
+	w.pay(ctx, a, owed)
+	return nil
 }
 
 func (w *Worker) snapshot(ctx context.Context, t *ferry.Task, j *Journal, dir string) (worktree.Snap, error) {
@@ -95,6 +103,7 @@ func (w *Worker) result(a *attempt, j *Journal, found evidence.Findings) *ferry.
 	r := &ferry.Result{
 		Order: j.Order, Attempt: j.Attempt, Revision: a.task.Revision + 1, Start: j.Start, Engine: j.Engine, Model: j.Model,
 		Sandbox: j.Sandbox, Usage: j.Usage, Answer: w.cfg.Redactor.String(clip(j.Answer, ferry.MaxResultAnswer)), Summary: j.Reason,
+		Features: ferry.Features(),
 	}
 	found.Fill(r)
 	if found.FilesTotal > 0 {

@@ -31,6 +31,7 @@ func (w *Worker) recover(ctx context.Context, now time.Time) error {
 	for _, j := range journals {
 		latest[j.Start] = j // of the runs of one attempt only the last can be open
 	}
+	w.recall(journals)
 	for _, j := range journals {
 		if j.Phase == PhaseClosed {
 			continue
@@ -136,6 +137,11 @@ func (w *Worker) keepOrphan(ctx context.Context, t *ferry.Task, j *Journal, dir 
 		return err
 	}
 	j.Commit, j.Tree, j.Skipped, j.Phase = snap.Commit, snap.Tree, snap.Skipped, PhaseKept
+	if owed, err := w.owe(ctx, j); err != nil {
+		return err
+	} else if owed != nil {
+		w.carrier.add(*owed, nil)
+	}
 	return j.save(dir)
 }
 
@@ -156,7 +162,7 @@ func (w *Worker) prune(ctx context.Context, journals []*Journal, now time.Time) 
 	}
 	for i, j := range journals {
 		old := len(journals)-i > keepRuns || now.Sub(j.Started) > keepDays*24*time.Hour
-		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil {
+		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil || w.carrier.owes(j.Run) {
 			continue
 		}
 		dir := filepath.Join(w.cfg.Runs, string(j.Run))

@@ -50,6 +50,10 @@ type Config struct {
 	Redactor     *redact.Redactor
 	Log          *slog.Logger
 
+	// Remote gives the remote that commits travel by, to fetch from it or to push what attempts left; nil without an error
+	// where there is none. It is asked each time, and may be nil itself.
+	Remote func(ctx context.Context, push bool) (*worktree.Remote, error)
+
 	Local func() []ferry.AgentName // the agents whose keys are on this machine, and which use the same store; nil means ours alone
 	Clock func() Clock             // nil means the clocks of this machine
 }
@@ -75,7 +79,10 @@ type Worker struct {
 	last    Status
 	started time.Time
 	clock   func() Clock
-	ready   bool // what an earlier process left has been looked for
+	carrier carrier // what the remote is owed
+	wants   wants   // what is missing here
+	dry     bool    // nothing is done, also not fetched
+	ready   bool    // what an earlier process left has been looked for
 }
 
 // New checks the configuration and makes a worker. It starts nothing.
@@ -196,6 +203,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 			w.take(context.WithoutCancel(ctx), e, time.Now())
 		}
 	}
+	w.carrier.beside.Wait()
 	return w.flush(context.WithoutCancel(ctx), time.Now())
 }
 
@@ -208,6 +216,7 @@ func (w *Worker) stop(ctx context.Context) error {
 	for len(w.running) > 0 {
 		w.take(out, <-w.events, time.Now())
 	}
+	w.carrier.beside.Wait()
 	err := w.flush(out, time.Now())
 	w.report(nil, "the worker is stopped", time.Now())
 	w.why, w.pulse.begun = "the worker is stopped", false
@@ -232,6 +241,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.steps, w.why = steps, stopped
+	w.deliver(ctx, now)
 	w.report(steps, stopped, now)
 	w.beat(ctx)
 	return nil
@@ -239,6 +249,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 
 // Preview gives the plan of a pass and does nothing: `agent run --dry-run`.
 func (w *Worker) Preview(ctx context.Context, now time.Time) ([]Step, error) {
+	w.dry = true
 	steps, _, err := w.look(ctx, now)
 	return steps, err
 }
@@ -294,7 +305,7 @@ func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error
 	in := Input{
 		Now: now, Clock: clock, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
 		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
-		Fleet: w.fleet, Names: names(members),
+		Fleet: w.fleet, Names: names(members), Lacks: w.lacks(ctx, snap.Active, now),
 	}
 	steps, next := Plan(in)
 	w.next = next
@@ -372,6 +383,7 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 	for _, c := range w.unsaid {
 		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end is not in the channel yet; it is tried again"})
 	}
+	s.Holds = append(s.Holds, w.carrier.holds()...)
 	if same(s, w.last) {
 		return
 	}
