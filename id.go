@@ -15,13 +15,21 @@ type RecordID [32]byte
 // ParseRecordID reads 64 lowercase hex digits.
 func ParseRecordID(s string) (RecordID, error) {
 	var id RecordID
-	if len(s) != 64 || s != strings.ToLower(s) {
-		return id, fmt.Errorf("record id %q: want 64 lowercase hex digits", clip(s))
-	}
-	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
-		return id, fmt.Errorf("record id %q: want 64 lowercase hex digits", clip(s))
+	if len(s) != 64 || !id.decode([]byte(s)) {
+		return RecordID{}, fmt.Errorf("record id %q: want 64 lowercase hex digits", clip(s))
 	}
 	return id, nil
+}
+
+// decode reads 64 lowercase hex digits without allocating.
+func (id *RecordID) decode(digits []byte) bool {
+	for _, c := range digits {
+		if c >= 'A' && c <= 'F' {
+			return false
+		}
+	}
+	_, err := hex.Decode(id[:], digits)
+	return err == nil
 }
 
 // String gives the 64 hex digits.
@@ -47,12 +55,11 @@ func (id *RecordID) UnmarshalText(b []byte) error {
 		*id = RecordID{}
 		return nil
 	}
-	v, err := ParseRecordID(string(b))
-	if err != nil {
-		return err
+	if len(b) == 64 && id.decode(b) {
+		return nil
 	}
-	*id = v
-	return nil
+	_, err := ParseRecordID(string(b))
+	return err
 }
 
 // WriterID names one writer of a channel: 26 characters of lowercase base32,
