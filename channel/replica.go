@@ -125,7 +125,7 @@ func (r *Replica) take(file []byte) Verdict {
 	switch {
 	case r.records[id] != nil:
 		return Verdict{Kind: Known, ID: id}
-	case r.parked.has(id):
+	case r.parked.has(file):
 		return Verdict{Kind: Parked, ID: id, Reason: "waits for another record"}
 	case ferry.RecordID(h.Channel) != r.spec.ID && id != r.spec.ID:
 		return Verdict{Kind: Refused, ID: id, Reason: "a record of the channel " + ferry.RecordID(h.Channel).String()}

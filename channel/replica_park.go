@@ -1,6 +1,8 @@
 package channel
 
 import (
+	"crypto/sha256"
+
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/sign"
@@ -24,32 +26,39 @@ type waiting struct {
 	first   ferry.RecordID // nor behind this record
 }
 
+// content is the hash of a whole file. The id of a record will not do where no signature was checked: it covers neither the
+// signatures nor the body, so that a damaged copy that comes first would keep the genuine file out.
+type content [sha256.Size]byte
+
+func contentOf(file []byte) content { return sha256.Sum256(file) }
+
 // parking holds what waits.
 type parking struct {
 	after   map[ferry.RecordID][]waiting
-	without map[ferry.RecordID]waiting
-	refused map[ferry.RecordID]waiting
-	ids     map[ferry.RecordID]bool
+	without map[content]waiting
+	refused map[content]waiting
+	files   map[content]bool
 	bytes   int
 }
 
 func (p *parking) clear() {
 	*p = parking{
-		after: map[ferry.RecordID][]waiting{}, without: map[ferry.RecordID]waiting{},
-		refused: map[ferry.RecordID]waiting{}, ids: map[ferry.RecordID]bool{},
+		after: map[ferry.RecordID][]waiting{}, without: map[content]waiting{},
+		refused: map[content]waiting{}, files: map[content]bool{},
 	}
 }
 
-func (p *parking) has(id ferry.RecordID) bool { return p.ids[id] }
+func (p *parking) has(file []byte) bool { return len(p.files) > 0 && p.files[contentOf(file)] }
 
 func (p *parking) add(w waiting) bool {
-	if len(p.ids) >= maxParked || p.bytes+len(w.file) > maxParkedBytes {
+	if len(p.files) >= maxParked || p.bytes+len(w.file) > maxParkedBytes {
 		return false
 	}
-	p.ids[w.id] = true
+	sum := contentOf(w.file)
+	p.files[sum] = true
 	p.bytes += len(w.file)
 	if w.keyless {
-		p.without[w.id] = w
+		p.without[sum] = w
 	} else {
 		p.after[w.prev] = append(p.after[w.prev], w)
 	}
@@ -58,8 +67,9 @@ func (p *parking) add(w waiting) bool {
 
 // refuse remembers a record whose signature does not hold. It holds nothing up, and may be forgotten.
 func (p *parking) refuse(w waiting) {
-	if _, have := p.refused[w.id]; have || len(p.refused) < maxRefused {
-		p.refused[w.id] = w
+	sum := contentOf(w.file)
+	if _, have := p.refused[sum]; have || len(p.refused) < maxRefused {
+		p.refused[sum] = w
 	}
 }
 
@@ -74,8 +84,8 @@ func (p *parking) behind(id ferry.RecordID) [][]byte {
 }
 
 func (p *parking) remove(w waiting) []byte {
-	if p.ids[w.id] {
-		delete(p.ids, w.id)
+	if sum := contentOf(w.file); p.files[sum] {
+		delete(p.files, sum)
 		p.bytes -= len(w.file)
 	}
 	return w.file
@@ -87,19 +97,19 @@ func (p *parking) keyless() int { return len(p.without) + len(p.refused) }
 // keyed takes out what may be taken in under a roster.
 func (p *parking) keyed(r *authority.Roster) [][]byte {
 	var out [][]byte
-	for id, w := range p.without {
+	for sum, w := range p.without {
 		_, _, ok := r.Key(w.ch.writer, w.ch.epoch)
 		if !ok && len(sign.Signers(w.file, r.RecoveryKeys())) == 0 {
 			continue
 		}
 		out = append(out, p.remove(w))
-		delete(p.without, id)
+		delete(p.without, sum)
 	}
-	for id, w := range p.refused {
+	for sum, w := range p.refused {
 		key, first, ok := r.Key(w.ch.writer, w.ch.epoch)
 		if ok && (key != w.key || first != w.first) {
 			out = append(out, w.file)
-			delete(p.refused, id)
+			delete(p.refused, sum)
 		}
 	}
 	return out
