@@ -226,6 +226,10 @@ func stronger(a, b Record) bool {
 	return bytes.Compare(a.ID[:], b.ID[:]) < 0
 }
 
+// maxSkip is the number up to which an attempt counts whatever is known of those below it. From there on one follows another, or
+// a single start would leave no number for the next.
+const maxSkip = 1000
+
 // attempts joins starts with their runs and stops. Of several starts of one attempt by one writer, and of several stops or
 // results of one start, the first in the writer's chain counts: what comes after it cannot take its place.
 func (f *fold) attempts() {
@@ -234,8 +238,13 @@ func (f *fold) attempts() {
 		claims[r.ID] = r
 	}
 	at, begun := map[RecordID]int{}, map[place]bool{}
-	for _, r := range inChain(f.starts) {
+	starts := inChain(f.starts)
+	slices.SortStableFunc(starts, func(a, b Record) int { return cmp.Compare(a.Body.(*Start).Attempt, b.Body.(*Start).Attempt) })
+	for _, r := range starts {
 		b := r.Body.(*Start)
+		if b.Attempt > max(maxSkip, f.t.Attempt+1) {
+			break
+		}
 		c, ok := claims[b.Claim]
 		if !ok || c.Writer != r.Writer || c.Body.(*Claim).Attempt != b.Attempt || b.Attempt < 1 || begun[place{b.Attempt, r.Writer, RecordID{}}] {
 			continue // a start stands on its writer's own claim of the same attempt
