@@ -365,12 +365,14 @@ func (p *pen) write(b ferry.Body) ferry.RecordID {
 	return p.raw(string(b.Type()), body).id
 }
 
-// put writes a file into the folder, as a carrier does.
+// put writes a file into the folder as a carrier does: beside its place, and then moved there.
 func (f *fleet) put(name string, data []byte) {
 	f.t.Helper()
 	name = filepath.Join(f.folder, name)
 	must(f.t, os.MkdirAll(filepath.Dir(name), 0o755))
-	must(f.t, os.WriteFile(name, data, 0o644))
+	arriving := filepath.Join(f.dir, "arriving")
+	must(f.t, os.WriteFile(arriving, data, 0o644))
+	must(f.t, os.Rename(arriving, name))
 }
 
 // papers reads every file of the folder, by its name in it.
