@@ -60,6 +60,24 @@ func (w *Writer) SealLoose(ctx context.Context, now time.Time) (SealReport, erro
 	return report, nil
 }
 
+// SealFull is SealLoose for a writer that nobody looks after all the time: it does nothing while there is a seal among the
+// last 256 records.
+func (w *Writer) SealFull(ctx context.Context, now time.Time) (SealReport, error) {
+	c := w.c
+	at := chain{w.id, c.authority().Epoch(w.id)}
+	last, err := readTip(ctx, c.db, at)
+	if err != nil || last.seq < sealCount {
+		return SealReport{}, err
+	}
+	var n int
+	recent, err := one(ctx, c.db, []any{&n}, `SELECT 1 FROM records WHERE writer = ? AND epoch = ? AND seq > ? AND type = 'seal' LIMIT 1`,
+		string(at.writer), at.epoch, int64(last.seq-sealCount))
+	if err != nil || recent {
+		return SealReport{}, err
+	}
+	return w.SealLoose(ctx, now)
+}
+
 // pack writes the next pack into the folder and reads it back. It is nil when none is due.
 func (w *Writer) pack(ctx context.Context, now time.Time) (*pack, error) {
 	c := w.c
@@ -226,8 +244,9 @@ func (c *Channel) sealKnown(ctx context.Context, w ferry.WriterID, seal sealedRa
 	if err != nil {
 		return false, err
 	}
-	beats := c.Beats()
-	for _, m := range c.authority().Members() {
+	members := c.authority().Members()
+	on := c.sealOn(members, w, seal)
+	for _, m := range members {
 		mine := m.Writer == w
 		if !mine {
 			var n int
@@ -238,11 +257,29 @@ func (c *Channel) sealKnown(ctx context.Context, w ferry.WriterID, seal sealedRa
 		if at, ok := heard[m.Writer]; mine || ok && now.Sub(at) > silence {
 			continue
 		}
-		if b, ok := beats[m.Writer]; !ok || !sawSeal(b, w, seal) {
+		if !on[m.Writer] {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// sealOn gives the members on whose machines a seal is. The writers of a machine share its store, and a person has no beat
+// of its own: that of a worker beside it stands for it. Whoever names a wrong machine only has to read the pack.
+func (c *Channel) sealOn(members []ferry.Member, w ferry.WriterID, seal sealedRange) map[ferry.WriterID]bool {
+	beats := c.Beats()
+	out, machines := map[ferry.WriterID]bool{}, map[string]bool{}
+	for _, m := range members {
+		if b, ok := beats[m.Writer]; ok && sawSeal(b, w, seal) {
+			out[m.Writer], machines[m.Machine] = true, true
+		}
+	}
+	for _, m := range members {
+		if _, ok := beats[m.Writer]; !ok && m.Machine != "" && machines[m.Machine] {
+			out[m.Writer] = true
+		}
+	}
+	return out
 }
 
 func sawSeal(b ferry.Beat, w ferry.WriterID, seal sealedRange) bool {

@@ -105,7 +105,10 @@ func (w *Worker) beat(ctx context.Context) {
 	if err == nil {
 		b.Epoch, b.Seq, b.ID, b.Saw, b.Lines = own.Epoch, own.Seq, own.ID, own.Saw, w.lines()
 		b = w.fleet.Beat(c, b)
-		err = w.cfg.Writer.PutBeat(b)
+		if err = w.cfg.Writer.PutBeat(b); err != nil && len(b.Lines) > 0 {
+			b.Lines = nil // what an engine prints must not be able to silence the worker
+			err = w.cfg.Writer.PutBeat(b)
+		}
 	}
 	w.fleet.Beaten(c, b, err == nil)
 	p.begun, p.at, p.said, p.news = true, c.Mono, b, false

@@ -43,8 +43,9 @@ type Config struct {
 	Poll         time.Duration
 	Timeout      time.Duration // of a run, where the order names none
 	CheckTimeout time.Duration
-	Timing       Timing // of the claim protocol
-	Width        int    // how many orders may run in the whole fleet; 0 means no limit
+	Timing       Timing        // of the claim protocol
+	Seal         time.Duration // how often the worker packs its records; 0 means hourly
+	Width        int           // how many orders may run in the whole fleet; 0 means no limit
 	Backoff      func(failures int) time.Duration
 	MinDisk      float64 // share of the disk that must stay free, 0 to 1
 	Redactor     *redact.Redactor
@@ -72,6 +73,7 @@ type Worker struct {
 	health  health
 	fleet   *Fleet
 	pulse   pulse
+	sealing sealing
 	next    time.Duration            // after which a pass is due though nothing has happened
 	unsaid  []*closing               // closed attempts whose records could not be written yet
 	left    map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
@@ -244,6 +246,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	w.deliver(ctx, now)
 	w.report(steps, stopped, now)
 	w.beat(ctx)
+	w.seal(ctx, now)
 	return nil
 }
 
@@ -380,6 +383,7 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 	for _, l := range w.left {
 		s.Holds = append(s.Holds, HoldStatus{Order: l.journal.Order, Label: l.journal.Label, Reason: l.reason()})
 	}
+	s.Holds = append(s.Holds, w.sealing.holds()...)
 	for _, c := range w.unsaid {
 		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end is not in the channel yet; it is tried again"})
 	}

@@ -29,6 +29,7 @@ type project struct {
 	repo    string // the checkout that the person stands in, or that of dir
 	gate    *worktree.Gate
 	creds   map[string]string
+	person  *channel.Writer // the operator's, once a verb has asked for it
 }
 
 // openProject finds the project that the flags mean, opens its channel, and
@@ -82,7 +83,22 @@ func (a *app) with(ctx context.Context, f func(*project) error) error {
 		return err
 	}
 	p.repair(ctx)
-	return errors.Join(f(p), p.close())
+	p.person = nil // what counts is whether the verb itself asks for the key
+	if err = f(p); err == nil {
+		p.seal(ctx)
+	}
+	return errors.Join(err, p.close())
+}
+
+// seal packs the records of the person who typed the verb, when many lie in single files: no worker does it, because none
+// has the key. What is in the way is the next verb's to try again.
+func (p *project) seal(ctx context.Context) {
+	if p.person == nil {
+		return
+	}
+	if _, err := p.person.SealFull(ctx, p.app.now()); err != nil {
+		p.app.log().Info("your records stay in single files", "err", err)
+	}
 }
 
 // Gate opens the gate repository, once.
@@ -109,8 +125,10 @@ func (p *project) Gate(ctx context.Context) (*worktree.Gate, error) {
 // operator gives the writer of the person. Only a verb that a person types may
 // ask for it; the worker never does.
 func (p *project) operator() (*channel.Writer, error) {
-	return p.writer(p.state.operatorKey(p.config.ChannelID),
+	w, err := p.writer(p.state.operatorKey(p.config.ChannelID),
 		"this is done by a person: on the machine where `ferry enable` founded the channel, or on one that has joined as an operator")
+	p.person = w
+	return w, err
 }
 
 // agentWriter gives the writer of the agent that works here.
