@@ -252,3 +252,40 @@ func TestParkedOwn(t *testing.T) {
 		t.Errorf("a write below a signed number: %v", err)
 	}
 }
+
+// While the record that the master keeps is not here, what cannot be forked counts up to there, also behind a proof.
+func TestProofAndMissingCut(t *testing.T) {
+	s, p, id, branches := forked(t)
+	_, err := s.agent.Note(t.Context(), start, ferry.Note{Kind: "x", Text: "with the proof"})
+	must1(t, err)
+	third := p.write(t, &ferry.Note{Kind: "x", Text: "behind the fork"})
+	_, err = s.master.Update(t.Context(), start, func(tx *channel.Tx) error {
+		_, err := tx.Add(&ferry.Revoke{Writer: p.id(), Keep: ferry.Cut{Epoch: 1, Seq: 3, ID: third.id}})
+		return err
+	})
+	must1(t, err)
+	s.wantState(t, id, ferry.StateClaimed)
+	// A machine that has one branch only, and the proof.
+	cfg := channel.Config{Folder: t.TempDir(), State: t.TempDir(), Judge: judge}
+	must1(t, s.Raw(t.Context(), func(data []byte) error {
+		if f := toFile(t, append([]byte(nil), data...)); f.id != branches[1].id {
+			deliver(t, cfg.Folder, f)
+		}
+		return nil
+	}))
+	c, err := channel.Open(t.Context(), cfg, s.ID())
+	must1(t, err)
+	defer c.Close()
+	other := &site{Channel: c, cfg: cfg}
+	if _, err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.wantState(t, id, ferry.StateClaimed)
+	wantIntact(t, other)
+	deliver(t, cfg.Folder, third)
+	if _, err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.wantState(t, id, ferry.StateRunning)
+	wantIntact(t, other)
+}

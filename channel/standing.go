@@ -140,11 +140,14 @@ func (p *projector) rejudge(ctx context.Context, ch chain, b bounds) error {
 		last = int64(b.proof) - 1
 	}
 	if b.keep != nil {
-		last = b.keep.Seq
-		if here, err := p.material.has(ch, *b.keep); err != nil {
+		here, err := p.material.has(ch, *b.keep)
+		switch {
+		case err != nil:
 			return err
-		} else if !here && last > 0 {
-			last--
+		case here || b.keep.Seq == 0:
+			last = b.keep.Seq
+		default: // as stand has it
+			last = min(last, b.keep.Seq-1)
 		}
 	}
 	if err := p.mark(ctx, ch, true, `main = 0 AND seq <= ?`, last); err != nil {
