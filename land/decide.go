@@ -35,6 +35,7 @@ const (
 	CodeConflict      Code = "conflict"
 	CodeChecks        Code = "checks-failed"
 	CodeDiffers       Code = "differs"
+	CodeAbsent        Code = "absent"
 	CodeMoved         Code = "target-moved"
 	CodeAccepted      Code = "accepted"
 	CodeNotMaster     Code = "not-the-master"

@@ -23,10 +23,11 @@ type Spec struct {
 	Writer   *channel.Writer
 	Gate     *worktree.Gate
 	Remote   *worktree.Remote // where landings are pushed to; nil: the person's repository alone
-	Order    string           // label, or a prefix of the id
-	Into     string           // branch; empty is the order's target
-	Explicit bool             // a person typed it
-	Journal  string           // directory that remembers a landing until its record is written
+	Fetch    Fetch
+	Order    string // label, or a prefix of the id
+	Into     string // branch; empty is the order's target
+	Explicit bool   // a person typed it
+	Journal  string // directory that remembers a landing until its record is written
 	Redactor *redact.Redactor
 	Checks   evidence.ChecksSpec // Gate, Commands and Commit are filled in
 	// Prepare fills the cache of the checks on the tip of the target; Gate and Base are filled in. Without a command the
@@ -162,7 +163,7 @@ func (l *landing) refused(d *Decision, err error) error {
 
 // askGit classifies the standing result from what git says.
 func (l *landing) askGit(ctx context.Context) (*Decision, error) {
-	e, d, err := askGit(ctx, gitSpec{Gate: l.Gate, Redactor: l.Redactor}, &l.task)
+	e, d, err := askGit(ctx, gitSpec{Gate: l.Gate, Fetch: l.Fetch, Redactor: l.Redactor}, &l.task)
 	if d != nil || err != nil {
 		return d, err
 	}

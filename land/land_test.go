@@ -153,7 +153,7 @@ func TestAResultThatGitDoesNotConfirmIsRefused(t *testing.T) {
 	}{
 		{"another digest", func(r *ferry.Result) { hide(r); r.Content = strings.Repeat("0", 64) }, land.CodeDiffers},
 		{"another tree", func(r *ferry.Result) { hide(r); r.Tree = r.Commit }, land.CodeDiffers},
-		{"a commit that is not here", func(r *ferry.Result) { hide(r); r.Commit = ferry.Commit(strings.Repeat("1", 40)) }, land.CodeDiffers},
+		{"a commit that is not here", func(r *ferry.Result) { hide(r); r.Commit = ferry.Commit(strings.Repeat("1", 40)) }, land.CodeAbsent},
 		{"a file that is not counted", func(r *ferry.Result) { hide(r); r.FilesTotal = 1 }, land.CodeDiffers},
 		{"a file that is not listed", hide, land.CodeRefuted},
 	}

@@ -31,6 +31,7 @@ type ReviewSpec struct {
 	Channel  *channel.Channel
 	Writer   *channel.Writer // of Channel
 	Gate     *worktree.Gate
+	Fetch    Fetch
 	Order    string // label, or a prefix of the id
 	Decision ferry.Decision
 	Notes    string         // required to send back and to deny
@@ -93,7 +94,7 @@ func (s ReviewSpec) say(ctx context.Context, measure bool, decide func(*ferry.Ta
 		return said, nil
 	}
 	if measure {
-		e, d, err := askGit(ctx, gitSpec{Gate: s.Gate, Redactor: s.Redactor}, &t)
+		e, d, err := askGit(ctx, gitSpec{Gate: s.Gate, Fetch: s.Fetch, Redactor: s.Redactor}, &t)
 		if err != nil {
 			return said, fmt.Errorf("judge %s: %w", t.Order.Label, err)
 		}
