@@ -161,8 +161,9 @@ func (w *Worker) prune(ctx context.Context, journals []*Journal, now time.Time) 
 		w.log.Warn("prune", "err", err)
 	}
 	for i, j := range journals {
-		old := len(journals)-i > keepRuns || now.Sub(j.Started) > keepDays*24*time.Hour
-		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil || w.carrier.owes(j.Run) {
+		aged := now.Sub(j.Started) > keepDays*24*time.Hour
+		old := aged || len(journals)-i > keepRuns && !w.carrier.owes(j.Run)
+		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil {
 			continue
 		}
 		dir := filepath.Join(w.cfg.Runs, string(j.Run))
