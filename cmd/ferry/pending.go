@@ -80,6 +80,9 @@ func answered(ctx context.Context, ch *channel.Channel, q *asking) (answer, bool
 		return answer{}, false, err
 	}
 	for _, rec := range records {
+		if _, _, counts := roster.Counts(rec, ""); !counts {
+			continue
+		}
 		a := answer{name: q.Name}
 		switch b := rec.Body.(type) {
 		case *ferry.Admit:
