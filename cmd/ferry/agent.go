@@ -187,7 +187,10 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
 		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
-		Local:   func() []ferry.AgentName { return p.state.agents(id) },
+		Local: func() []ferry.AgentName { return p.state.agents(id) },
+		Remote: func(ctx context.Context, push bool) (*worktree.Remote, error) {
+			return p.travels(ctx, gate, workerTime, push)
+		},
 		MinDisk: minDisk, Redactor: red, Log: p.app.workLog(),
 	}, nil
 }

@@ -44,6 +44,7 @@ type config struct {
 // landConfig is [land]: where landings go beside the repository here.
 type landConfig struct {
 	Remote string // name of a remote, or a URL, or a path
+	Carry  *bool  // push what other machines need there; nil means yes
 }
 
 // boxConfig is [box]: what a run sees and may use beside its tree.

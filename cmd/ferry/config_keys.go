@@ -50,6 +50,7 @@ func configKeys() []key {
 		{"box.pids", "16 to 100000", func(c *config, v any) error { return setInt(&c.Box.Pids, v, 16, 100_000) }},
 		{"box.memory_mb", "64 to 16777216", func(c *config, v any) error { return setInt(&c.Box.MemoryMB, v, 64, 16<<20) }},
 		{"land.remote", "the name of a remote of the repository, or an https or ssh URL, or a path", func(c *config, v any) error { return setString(&c.Land.Remote, v) }},
+		{"land.carry", "true or false", setCarry},
 		{"box.disk_mb", "16 to 16777216", func(c *config, v any) error { return setInt(&c.Box.DiskMB, v, 16, 16<<20) }},
 	}
 }
@@ -175,6 +176,15 @@ func setBypass(c *config, v any) error {
 		return err
 	}
 	c.Bypass = &b
+	return nil
+}
+
+func setCarry(c *config, v any) error {
+	var b bool
+	if err := setBool(&b, v); err != nil {
+		return err
+	}
+	c.Land.Carry = &b
 	return nil
 }
 

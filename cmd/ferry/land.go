@@ -112,6 +112,7 @@ func (p *project) land(ctx context.Context, t *ferry.Task, o landOptions) (land.
 	if s.Remote, err = p.remote(ctx, s.Gate, worktree.RemoteSpec{Accept: o.accept}); err != nil {
 		return land.Outcome{}, err
 	}
+	s.Fetch = p.fetches(s.Gate)
 	s.Order, s.Into, s.Explicit = t.ID.String(), o.into, o.explicit
 	if len(t.Order.Checks) > 0 {
 		level, _, err := p.level(ctx)

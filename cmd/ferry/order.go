@@ -217,6 +217,7 @@ func (p *project) begin(ctx context.Context, o *ferry.Order, target string) erro
 	if err := gate.Import(ctx, base.Commit); err != nil {
 		return fmt.Errorf("order %s: %w", o.Label, err)
 	}
+	p.carryBase(ctx, gate, base.Commit)
 	return nil
 }
 

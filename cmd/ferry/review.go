@@ -113,6 +113,7 @@ func (a *app) judge(ctx context.Context, ref string, s land.ReviewSpec,
 		if s.Redactor, err = p.redactor(); err != nil {
 			return err
 		}
+		s.Fetch = p.fetches(s.Gate)
 		s.Channel, s.Order, s.Now = p.channel, ref, a.now()
 		said, err := say(ctx, s)
 		if err != nil {

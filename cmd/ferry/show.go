@@ -14,13 +14,24 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
+	var diff bool
 	cmd := &cobra.Command{
-		Use:     "show ORDER",
-		Short:   "one order whole: text, attempts, results, reviews, records",
-		Example: `  ferry channel show t-first`,
-		Args:    exactly("ORDER"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0]) },
+		Use:   "show ORDER",
+		Short: "one order whole: text, attempts, results, reviews, records",
+		Long: `Show prints everything that is known of an order. With --diff it prints the
+change of the result that stands, else of the last one, as a patch; what another
+machine made is fetched from the remote.`,
+		Example: `  ferry channel show t-first
+  ferry channel show t-first --diff`,
+		Args: exactly("ORDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if diff {
+				return a.showDiff(cmd.Context(), args[0])
+			}
+			return a.show(cmd.Context(), args[0])
+		},
 	}
+	cmd.Flags().BoolVar(&diff, "diff", false, "the change alone, as a patch")
 	a.jsonFlag(cmd)
 	return cmd
 }
