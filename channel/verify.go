@@ -24,7 +24,7 @@ const (
 	ProblemStore     ProblemKind = "store"     // a damaged part of the store
 	ProblemIndex     ProblemKind = "index"     // the index does not say what the records say
 	ProblemFile      ProblemKind = "file"      // a file of the folder that is not what its name says
-	ProblemMissing   ProblemKind = "missing"   // an own record that is not in the folder
+	ProblemMissing   ProblemKind = "missing"   // a record of the store that is not in the folder
 )
 
 // Problem is one thing that Verify found.
@@ -139,6 +139,9 @@ func (a *audit) directory(ctx context.Context, folder string) error {
 			return err
 		}
 	}
+	if h, behind := a.Behind(); behind {
+		a.problem(h.Writer, h.Seq, ProblemGap, fmt.Sprintf("others have seen its record %d of epoch %d, which is not here", h.Seq, h.Epoch))
+	}
 	return nil
 }
 
@@ -174,15 +177,25 @@ func (a *audit) folder(ctx context.Context, folder string, own map[ferry.RecordI
 	if err != nil {
 		return err
 	}
+	lacks := map[ferry.WriterID][]uint64{}
 	for id, mine := range own {
-		if !mine || here[id] {
+		if here[id] || !mine && a.records[id] == nil {
 			continue
 		}
 		r, err := parseStored(a.stored(id))
 		if err != nil {
 			return err
 		}
+		if !mine {
+			lacks[ferry.WriterID(r.head.Writer)] = append(lacks[ferry.WriterID(r.head.Writer)], r.head.Seq)
+			continue
+		}
 		a.problem(ferry.WriterID(r.head.Writer), r.head.Seq, ProblemMissing, r.path()+" is not as it was written; the next look at the folder puts back what is missing")
+	}
+	for w, seqs := range lacks {
+		a.problem(w, slices.Min(seqs), ProblemMissing, fmt.Sprintf(
+			"%d of its records, the first with the number %d, are in the store and not in the folder as they were written; the machine that wrote them puts them back",
+			len(seqs), slices.Min(seqs)))
 	}
 	return nil
 }
