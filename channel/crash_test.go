@@ -51,7 +51,7 @@ func must(err error) {
 	}
 }
 
-// crashing issues three orders in one write and kills itself at a step of it.
+// crashing does something and kills itself at a step of it: it issues three orders in one write, or what the environment says.
 func crashing(step string) {
 	c, w := helper()
 	c.SetStep(func(at string) {
@@ -60,6 +60,10 @@ func crashing(step string) {
 			select {}
 		}
 	})
+	if do := os.Getenv(crashDoEnv); do != "" {
+		must(crashWork[do](c))
+		return
+	}
 	added, err := w.Update(context.Background(), start, func(tx *channel.Tx) error {
 		for i := range 3 {
 			o := order(fmt.Sprintf("crash-%d-%s", i, os.Getenv("FERRY_TEST_ROUND")))

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 )
 
-// putBackRecords puts back the own files that a listing lacks or shows with another size, except those that are sealed in a
-// pack. It reports whether it left or changed something, so that another look is due.
+// putBackRecords puts back the own files that a listing lacks or that are not as they were written, except those that are
+// sealed in a pack. It reports whether it left or changed something, so that another look is due.
 func (s *scan) putBackRecords(ctx context.Context, w ferry.WriterID, l listing) (left bool, err error) {
 	missing, err := s.c.unsealed(ctx, w)
 	if err != nil {
@@ -22,6 +23,7 @@ func (s *scan) putBackRecords(ctx context.Context, w ferry.WriterID, l listing) 
 	}
 	var damaged []string
 	at := map[string]place{}
+	d, same, room := s.c.dirAt(l.dir), map[string]int64{}, maxRepublish
 	for _, e := range l.entries {
 		pl, mine := missing[e.Name()]
 		if !mine {
@@ -29,10 +31,18 @@ func (s *scan) putBackRecords(ctx context.Context, w ferry.WriterID, l listing) 
 			continue
 		}
 		delete(missing, e.Name())
-		if !intact(e, int64(pl.size)) {
+		when, ok := intact(e, int64(pl.size))
+		if ok && room > 0 && d.same[e.Name()] != when {
+			room--
+			ok = s.same(path.Join(l.dir, e.Name()), pl)
+		}
+		if !ok {
 			damaged, at[e.Name()] = append(damaged, e.Name()), pl
+		} else if room > 0 || d.same[e.Name()] == when {
+			same[e.Name()] = when
 		}
 	}
+	d.same = same
 	maps.Copy(at, missing)
 	names := append(damaged, slices.Sorted(maps.Keys(missing))...)
 	for _, name := range names[:min(len(names), maxRepublish)] {
@@ -48,6 +58,16 @@ func (s *scan) putBackRecords(ctx context.Context, w ferry.WriterID, l listing) 
 	return len(names) > 0, nil
 }
 
+// same reports whether an own file has the bytes of the store. When those cannot be read there is nothing to put back.
+func (s *scan) same(name string, pl place) bool {
+	want, err := s.c.store.read(pl.off, pl.size)
+	if err != nil {
+		return true
+	}
+	have, _, err := s.root.ReadFile(name, int64(pl.size))
+	return err == nil && bytes.Equal(have, want)
+}
+
 // putBackPacks does the same for packs, which it builds again from the store.
 func (s *scan) putBackPacks(ctx context.Context, w ferry.WriterID, l listing) (left bool, err error) {
 	seals, err := s.c.sealsOf(ctx, w)
@@ -61,30 +81,41 @@ func (s *scan) putBackPacks(ctx context.Context, w ferry.WriterID, l listing) (l
 	for _, e := range l.entries {
 		if seal, mine := missing[e.Name()]; !mine {
 			s.sweep(l.dir, e.Name())
-		} else if intact(e, seal.Size) {
+		} else if _, ok := intact(e, seal.Size); ok && s.c.dirAt(l.dir).bad[e.Name()].kind <= outKnown {
 			delete(missing, e.Name())
 		}
 	}
 	names := slices.Sorted(maps.Keys(missing))
-	for _, name := range names[:min(len(names), maxPacksBack)] {
+	for i, name := range names {
+		if i == maxPacksBack {
+			return true, nil
+		}
 		file, err := s.c.rebuild(ctx, w, missing[name])
+		if err == nil && samePack(s.root, path.Join(l.dir, name), file) == nil {
+			continue // what is not taken in from it is for another reason than damage
+		}
 		if err == nil {
 			err = s.put(path.Join(l.dir, name), file)
 		}
 		if err != nil {
 			return true, err
 		}
+		left = true
 		s.report.Republished++
 	}
-	return len(names) > 0, nil
+	return left, nil
 }
 
 // maxPacksBack bounds the packs that one pass builds again.
 const maxPacksBack = 8
 
-func intact(e fs.DirEntry, size int64) bool {
+// intact reports whether a name is that of a file of a size, and when that changed.
+func intact(e fs.DirEntry, size int64) (when int64, ok bool) {
 	info, err := e.Info()
-	return err == nil && info.Mode().IsRegular() && info.Size() == size
+	if err != nil {
+		return 0, false
+	}
+	return info.ModTime().UnixNano(), info.Mode().IsRegular() && info.Size() == size
 }
 
 // put writes a file and the directories above it.
@@ -92,7 +123,9 @@ func (s *scan) put(name string, data []byte) error {
 	if err := s.root.MkdirAll(path.Dir(name), folderMode); err != nil {
 		return err
 	}
-	return s.root.Write(name, data, fileMode)
+	err := s.root.Write(name, data, fileMode)
+	s.c.at("put")
+	return err
 }
 
 // sweep removes what a killed write of this machine left under a temporary name.

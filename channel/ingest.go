@@ -206,6 +206,9 @@ func (g *ingest) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.c.at("taken")
 	g.taken += len(batch)
-	return g.c.apply(ctx, batch, end)
+	err = g.c.apply(ctx, batch, end)
+	g.c.at("ingested")
+	return err
 }

@@ -265,6 +265,7 @@ func (s *scan) done(ctx context.Context, l listing, why map[string]string, again
 	if err := s.reject(ctx, l.dir, why); err != nil || again || l.state != dirListed || !l.stamp.settled(s.now) {
 		return err
 	}
+	s.c.at("listed")
 	s.clean[l.dir] = l.stamp
 	return s.c.settle(ctx, l.dir, l.stamp)
 }

@@ -23,6 +23,7 @@ type dir struct {
 	cover coverage         // the numbers that the store and the directory have
 	subs  []ferry.WriterID // of a directory of relays: whose files are in it
 	seals sealed           // of an own directory of packs
+	same  map[string]int64 // of an own directory: when the files changed that had the bytes of the store
 }
 
 // knownFile is a file whose record the store has.

@@ -117,11 +117,14 @@ func (w *Writer) pack(ctx context.Context, now time.Time) (*pack, error) {
 	if err := root.MkdirAll(packsPath(w.id), folderMode); err != nil {
 		return nil, err
 	}
-	if err := root.Create(p.name(w.id), p.bytes, fileMode); err != nil {
+	// Its name says what is in it: whatever else is there is a damaged copy.
+	if err := root.Write(p.name(w.id), p.bytes, fileMode); err != nil {
 		return nil, err
 	}
 	c.at("pack")
-	return p, samePack(root, p.name(w.id), p.bytes)
+	err = samePack(root, p.name(w.id), p.bytes)
+	c.at("verified")
+	return p, err
 }
 
 // sealDue reports whether a range of loose records is to be packed. A seal alone is not.
@@ -229,6 +232,7 @@ func (c *Channel) removeLoose(ctx context.Context, root *atomicfile.Root, w ferr
 		if err := root.Remove(path.Join(recordsPath(w), name)); err != nil {
 			return n, err
 		}
+		c.at("removed")
 		n++
 	}
 	return n, nil

@@ -221,33 +221,3 @@ func TestOddPacks(t *testing.T) {
 		t.Errorf("with the gap filled: new %d, parked %d, want 2 and 0", r.New, r.Parked)
 	}
 }
-
-// A kill at any step of sealing leaves loose files, a pack or both, and the next call goes on.
-func TestSealInterrupted(t *testing.T) {
-	for _, step := range []string{"packed", "pack", "locked", "appended", "published"} {
-		t.Run(step, func(t *testing.T) {
-			s := newSite(t)
-			notes(t, s.agent, 10, start)
-			stop := make(chan struct{})
-			s.SetStep(func(at string) {
-				if at == step {
-					close(stop)
-					panic("stop")
-				}
-			})
-			func() {
-				defer func() { _ = recover() }()
-				_, err := s.agent.SealLoose(t.Context(), start.Add(8*day))
-				t.Errorf("it went on to its end: %v", err)
-			}()
-			<-stop
-			s.reopen(t)
-			if r := sealLoose(t, s.agent, start.Add(40*day)); r.Removed < 10 {
-				t.Errorf("afterwards: %+v", r)
-			}
-			if v := digestOf(t, s); !v.OK {
-				t.Errorf("verify: %+v", v.Problems)
-			}
-		})
-	}
-}
