@@ -1,6 +1,7 @@
 package land_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -348,4 +349,39 @@ func (a *afar) lands() {
 	if out := a.land(nil); !out.Landed() {
 		a.t.Fatalf("Land() = %+v", out)
 	}
+}
+
+// TestAResultOfAnotherMachineIsFetched reviews and lands with a gate that has never seen the commit.
+func TestAResultOfAnotherMachineIsFetched(t *testing.T) {
+	a := newAfar(t)
+	id := a.order("t-1", nil)
+	task := a.work(id, fixed)
+	commit := task.StandingResult().Result.Commit
+	made := a.gate
+	var err error
+	a.gate, err = worktree.OpenGate(t.Context(), worktree.GateSpec{Dir: filepath.Join(t.TempDir(), "gate.git"), Repo: a.repo})
+	a.must(err)
+	out, err := land.Land(t.Context(), a.spec("t-1"))
+	a.must(err)
+	if out.Decision.Code != land.CodeAbsent || !strings.Contains(out.Decision.Reason, "set [land] remote") {
+		t.Errorf("Land() without a remote = %+v", out.Decision)
+	}
+	s := a.spec("t-1")
+	s.Fetch = func(context.Context) (*worktree.Remote, error) { return s.Remote, nil }
+	if out, err = land.Land(t.Context(), s); err != nil || out.Decision.Code != land.CodeAbsent || !strings.Contains(out.Decision.Reason, "the worker that made it pushes it") {
+		t.Errorf("Land() before it was pushed = %+v, %v", out.Decision, err)
+	}
+	from, err := made.Remote(t.Context(), worktree.RemoteSpec{Name: "origin"})
+	a.must(err)
+	refs := worktree.RefsOf(&task, commit)
+	a.at("update-ref", refs[0], "refs/heads/main")
+	if out, err = land.Land(t.Context(), s); err != nil || out.Decision.Code != land.CodeAbsent || !strings.Contains(out.Decision.Reason, refs[0]) {
+		t.Errorf("Land() of a ref that leads elsewhere = %+v, %v", out.Decision, err)
+	}
+	a.at("update-ref", "-d", refs[0])
+	a.must(from.Carry(t.Context(), refs[0], commit))
+	if out, err = land.Land(t.Context(), s); err != nil || !out.Landed() {
+		t.Errorf("Land() = %+v, %v", out.Decision, err)
+	}
+	a.once(id, "2")
 }

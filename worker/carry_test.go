@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -178,4 +179,27 @@ func TestAForgedRefIsNamed(t *testing.T) {
 	r := start(m, cfg)
 	a.m.Order("t-forged", nil)
 	says(r, "origin gives another commit in its place", ref)
+}
+
+// TestWhatADeadWorkerLeftIsPushed kills a worker while its engine works: the next one pushes what was there.
+func TestWhatADeadWorkerLeftIsPushed(t *testing.T) {
+	a := newApart(t)
+	m, cfg := a.worker("gale", fix)
+	dying := &running{m: m, cfg: cfg}
+	dying.cfg.Engine = a.m.Engine("slow", "echo half >begun; sleep 300\n")
+	p := spawn(m, dying.cfg)
+	a.m.Order("t-dead", nil)
+	dying.runsAndWrote("begun", "half")
+	m.Must(syscall.Kill(p.Pid(), syscall.SIGKILL))
+	p.Wait()
+	start(m, cfg)
+	task := reaches(a.m, "t-dead", ferry.StateDone)
+	left := task.Attempts[0].Runs[0].Commit
+	ref := worktree.RefsOf(&task, left)[0]
+	m.Eventually("it is on the remote", 30*time.Second, func() bool {
+		return a.at("for-each-ref", "--format=%(objectname)", ref) == string(left)
+	})
+	if got := a.at("show", string(left)+":begun"); got != "half" {
+		t.Errorf("the remote has %q", got)
+	}
 }

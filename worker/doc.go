@@ -32,11 +32,17 @@
 //
 //	<runs>/<run>/run.json     the journal: what this run is and how far it came
 //	<runs>/<run>/output.log   what the engine printed, bounded and redacted
+//	<runs>/<run>/owed.json    while the remote has not got the commit of the run
 //	<runs>/<run>/in/          the prompt, where it goes by file; read-only in the box
 //	<runs>/<run>/attached/    the order's attachments, read-only in the box
 //	<runs>/<run>/tree/        the engine's worktree and its private repository
 //	<runs>/<run>/box/         the sandbox's own files
 //	<runs>/<run>/checks/      clean checkouts of the commit
 //
-// All but the journal and the log are gone when the run is retired.
+// All but the journal, the log and what is owed are gone when the run is retired.
+//
+// Between machines the commits travel by the git remote, beside the passes: what
+// runs left is pushed before it is handed in, or later where the remote does not
+// answer; an order whose commits are not here is held, not claimed, while they are
+// fetched.
 package worker
