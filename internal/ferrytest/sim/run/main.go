@@ -1,0 +1,124 @@
+// Command run simulates fleets: it runs seeds of the simulation in parallel,
+// prints what came of them, and ends with 1 when an invariant did not hold.
+// scripts/simulate starts it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/ferry-fleet/ferry/internal/ferrytest/sim"
+)
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "simulate:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	seeds, seed uint64
+	workers     int
+	faults      string
+	mutant      string
+	trace       bool
+	table       bool
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("simulate", flag.ContinueOnError)
+	fs.Uint64Var(&o.seeds, "seeds", 500, "how many `seeds` to run, for -table of each scenario")
+	fs.Uint64Var(&o.seed, "seed", 1, "the first `seed`")
+	fs.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many worlds run at the same `time`")
+	fs.StringVar(&o.faults, "faults", "all", "the faults that may be drawn: all, none, or a `list` of "+strings.Join(sim.FaultNames(), ","))
+	fs.StringVar(&o.mutant, "mutant", "", "leave out a `rule`, and expect a violation: "+mutants())
+	fs.BoolVar(&o.trace, "trace", false, "print what happens in each world")
+	fs.BoolVar(&o.table, "table", false, "run the scenarios of docs/performance.md in place of the swarm")
+	if err := fs.Parse(args); err != nil {
+		return o, errors.Join(flag.ErrHelp, err)
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("%q: want flags only; -h lists them", fs.Arg(0))
+	}
+	if o.mutant != "" && !slices.Contains(sim.Mutants(), sim.Mutant(o.mutant)) {
+		return o, fmt.Errorf("-mutant %s: want one of %s", o.mutant, mutants())
+	}
+	return o, nil
+}
+
+func mutants() string {
+	var names []string
+	for _, m := range sim.Mutants() {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
+}
+
+func run(args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	faults, err := sim.ParseFaults(o.faults)
+	if err != nil {
+		return err
+	}
+	scenario := func(seed uint64) sim.Scenario {
+		sc := sim.Swarm(seed, faults)
+		sc.Mutant = sim.Mutant(o.mutant)
+		return sc
+	}
+	if o.trace {
+		return trace(o, scenario, out)
+	}
+	table := sim.NewTable()
+	if o.table {
+		for _, sc := range sim.Scenarios() {
+			sc.Mutant = sim.Mutant(o.mutant)
+			batch(o, func(uint64) sim.Scenario { return sc }, table, out)
+		}
+	} else {
+		batch(o, scenario, table, out)
+	}
+	if err := table.Write(out); err != nil {
+		return err
+	}
+	return table.Err()
+}
+
+func batch(o options, scenario func(uint64) sim.Scenario, table *sim.Table, out io.Writer) {
+	sim.Batch{First: o.seed, N: o.seeds, Workers: o.workers, Scenario: scenario, Each: func(r sim.Report) bool {
+		table.Add(&r)
+		for _, v := range r.Violations {
+			fmt.Fprintf(out, "seed %d, %s, faults %s: %s\n  again: %s\n", r.Seed, r.Scenario.Name, r.Scenario.Faults, v, r.Replay())
+		}
+		return true
+	}}.Run()
+}
+
+// trace runs the seeds one after the other and prints what happens.
+func trace(o options, scenario func(uint64) sim.Scenario, out io.Writer) error {
+	failed := 0
+	for seed := o.seed; seed < o.seed+o.seeds; seed++ {
+		sc := scenario(seed)
+		fmt.Fprintf(out, "seed %d, %s, faults %s\n", seed, sc.Name, sc.Faults)
+		failed += len(sim.Run(seed, sc, out).Violations)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d violations", failed)
+	}
+	return nil
+}
