@@ -21,30 +21,61 @@ func (w *Writer) Redact(ctx context.Context, now time.Time, reason string, bodie
 	return w.one(ctx, now, func(tx *Tx) (ferry.Body, error) {
 		out := &ferry.Redact{Reason: reason}
 		for id, b := range bodies {
-			text, err := encodeBody(b)
-			if err != nil {
-				return nil, fmt.Errorf("redact record %s: %w", id.Short(), err)
-			}
-			at, err := places(ctx, tx.q, `SELECT `+placeColumns+` FROM records WHERE id = ?`, id[:])
+			named, err := tx.c.replaces(ctx, tx.q, id, b)
 			if err != nil {
 				return nil, err
 			}
-			if len(at) == 0 {
-				return nil, fmt.Errorf("redact record %s: it is not here; `ferry channel ledger` lists the records", id.Short())
-			}
-			p, err := tx.c.load(at[0])
-			if err != nil {
-				return nil, err
-			}
-			rec, _ := p.record()
-			if _, err := replacement(rec, string(text)); err != nil {
-				return nil, fmt.Errorf("redact record %s: %w", id.Short(), err)
-			}
-			out.Records = append(out.Records, ferry.Redacted{ID: id, Body: string(text)})
+			out.Records = append(out.Records, named)
 		}
 		slices.SortFunc(out.Records, func(a, b ferry.Redacted) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 		return out, nil
 	})
+}
+
+// replaces makes the part of a redaction that is about one record.
+func (c *Channel) replaces(ctx context.Context, q querier, id ferry.RecordID, b ferry.Body) (named ferry.Redacted, err error) {
+	text, err := encodeBody(b)
+	if err != nil {
+		return named, fmt.Errorf("redact record %s: %w", id.Short(), err)
+	}
+	at, err := places(ctx, q, `SELECT `+placeColumns+` FROM records WHERE id = ?`, id[:])
+	if err != nil {
+		return named, err
+	}
+	if len(at) == 0 {
+		return named, fmt.Errorf("redact record %s: it is not here; `ferry channel log` lists the records", id.Short())
+	}
+	p, err := c.load(at[0])
+	if err != nil {
+		return named, err
+	}
+	rec, _ := p.record()
+	if _, err := replacement(rec, string(text)); err != nil {
+		return named, fmt.Errorf("redact record %s: %w", id.Short(), err)
+	}
+	return ferry.Redacted{ID: id, Body: string(text)}, nil
+}
+
+// Replaces reports why a body cannot take the place of that of a record, or nil if Redact would take it.
+func (c *Channel) Replaces(ctx context.Context, id ferry.RecordID, b ferry.Body) error {
+	_, err := c.replaces(ctx, c.db, id, b)
+	return err
+}
+
+// Named gives the records whose ids begin with these digits, four at least, as the ledger shows them: nine at most.
+func (c *Channel) Named(ctx context.Context, ref string) ([]Entry, error) {
+	if err := c.sync(ctx); err != nil {
+		return nil, err
+	}
+	low, high, ok := prefixRange(ref)
+	if !ok {
+		return nil, nil
+	}
+	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 9`, low, high)
+	if err != nil {
+		return nil, err
+	}
+	return c.entries(ctx, at)
 }
 
 // replacement gives the body that a redaction puts in the place of a record's own, or says why it cannot.

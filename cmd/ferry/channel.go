@@ -19,7 +19,7 @@ records. An order is named by its label or by the beginning of its id.`,
 		a.orderCommand(), a.tasksCommand(), a.showCommand(), a.ledgerCommand(), a.inboxCommand(),
 		a.reviewCommand(), a.approveCommand(), a.landCommand(), a.denyCommand(),
 		a.interruptCommand(), a.cancelCommand(), a.retryCommand(), a.answerCommand(),
-		a.membersCommand(), a.verifyCommand(), a.receiptCommand(), a.archiveCommand(),
+		a.membersCommand(), a.verifyCommand(), a.receiptCommand(), a.archiveCommand(), a.redactCommand(),
 		a.inviteCommand(), a.joinCommand(), a.admitCommand(), a.rejoinCommand(), a.revokeCommand(), a.delegateCommand(),
 		a.retireCommand(), a.reassignCommand(), a.rotateRootCommand(), a.recoverCommand(),
 	)

@@ -47,6 +47,8 @@ func says(b ferry.Body) string {
 		return "asks: " + firstLine(b.Text)
 	case *ferry.Answer:
 		return "answers " + b.Option + colon(firstLine(b.Note))
+	case *ferry.Redact:
+		return fmt.Sprintf("takes texts out of %d records", len(b.Records)) + colon(firstLine(b.Reason))
 	case *ferry.Note:
 		return b.Kind + colon(firstLine(b.Text))
 	}
