@@ -92,12 +92,18 @@ type fleet struct {
 
 func newFleet(t testing.TB) *fleet {
 	t.Helper()
+	return foundedAt(t, day)
+}
+
+// foundedAt is a fleet whose channel was founded at a time. Another time makes another channel of the same keys.
+func foundedAt(t testing.TB, now time.Time) *fleet {
+	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
 	f.folder = filepath.Join(f.dir, "folder")
 	cfg := channel.Config{Folder: f.folder, State: filepath.Join(f.dir, "home"), Judge: judge}
 	c, err := channel.Found(t.Context(), cfg, channel.FoundSpec{
 		Project: "demo", Master: ferry.Member{Name: "ada", Machine: "home"}, Key: key(t, "ada"),
-		Recovery: []sign.PublicKey{key(t, "recovery").Public()}, Now: day,
+		Recovery: []sign.PublicKey{key(t, "recovery").Public()}, Now: now,
 	})
 	must(t, err)
 	f.id, f.home = c.ID(), &machine{Channel: c, t: t, cfg: cfg}
