@@ -361,3 +361,44 @@ func wantLost(t *testing.T, err error) {
 		t.Errorf("a write from an old copy: %v", err)
 	}
 }
+
+// A beat of which only a part has arrived is named, and what is known of its writer stands, also in the next process.
+func TestTornBeat(t *testing.T) {
+	s := newSite(t)
+	m := machine(t, s, channel.Limits{})
+	key := testKey(t, "agent")
+	dir := filepath.Join("w", string(s.agent.ID()))
+	must1(t, os.MkdirAll(filepath.Join(m.cfg.Folder, dir), 0o755))
+	put := func(n int64, size int) {
+		t.Helper()
+		must1(t, s.PutBeat(key, ferry.Beat{Epoch: 1, Boot: 1, Counter: n}))
+		data, err := os.ReadFile(filepath.Join(s.cfg.Folder, dir, "beat"))
+		must1(t, err)
+		if size < 0 {
+			size += len(data) + 1
+		}
+		must1(t, os.WriteFile(filepath.Join(m.cfg.Folder, dir, "beat"), data[:size], 0o644))
+	}
+	put(1, -1)
+	m.refresh(t)
+	for i, size := range []int{0, 1, 40, 200, -2} {
+		put(int64(i+2), size)
+		m.refresh(t)
+		if b := m.Beats()[s.agent.ID()]; b.Counter != 1 {
+			t.Errorf("a beat cut to %d: the counter is %d, want 1", size, b.Counter)
+		}
+	}
+	must1(t, m.Close())
+	c, err := channel.Open(t.Context(), m.cfg, s.ID())
+	must1(t, err)
+	m.Channel = c
+	m.refresh(t)
+	if n := len(m.Beats()); n != 0 {
+		t.Errorf("%d beats are known after a start with a torn one", n)
+	}
+	put(9, -1)
+	m.refresh(t)
+	if b := m.Beats()[s.agent.ID()]; b.Counter != 9 {
+		t.Errorf("the counter is %d, want 9", b.Counter)
+	}
+}

@@ -112,3 +112,123 @@ func TestFolderReadOnly(t *testing.T) {
 	s.wantState(t, id, ferry.StateOpen)
 	wantIntact(t, s)
 }
+
+// A pack for which there is no room leaves no trace, in the folder or in the chain, and is written when there is.
+func TestSealDiskFull(t *testing.T) {
+	disk := smallDisk(t)
+	s := siteOn(t, filepath.Join(disk, "folder"), filepath.Join(t.TempDir(), "state"))
+	_, err := s.master.Update(t.Context(), start, func(tx *channel.Tx) error {
+		for range 10 {
+			if _, err := tx.Add(&ferry.Note{Kind: "x", Text: strings.Repeat("x", 10<<10)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must1(t, err)
+	free := fill(t, disk)
+	for range 2 {
+		r, err := s.master.SealLoose(t.Context(), start.Add(40*day))
+		if !errors.Is(err, unix.ENOSPC) || r.Removed != 0 {
+			t.Errorf("a pack on a full disk: %+v, %v", r, err)
+		}
+		for _, pattern := range []string{"*", ".*"} {
+			if left := glob(t, disk, "folder", "w", "*", "p", pattern); len(left) > 0 {
+				t.Errorf("half written: %v", left)
+			}
+		}
+		if last, err := s.Ledger(t.Context(), 1); err != nil || last[0].Type == ferry.TypeSeal {
+			t.Errorf("the last record is a %s (%v): of a pack that there is not", last[0].Type, err)
+		}
+	}
+	free()
+	if r := sealLoose(t, s.master, start.Add(40*day)); r.Records != 11 || r.Removed != 10 {
+		t.Errorf("with room again: %+v, want 11 records packed and the files of all but the root record removed", r)
+	}
+	wantIntact(t, s)
+}
+
+// What cannot be taken into the store for want of room, or because nothing can be written, is taken in later.
+func TestIngestWithoutRoom(t *testing.T) {
+	for _, what := range []string{"full", "read-only"} {
+		t.Run(what, func(t *testing.T) {
+			disk := smallDisk(t)
+			s := newSite(t)
+			folder := filepath.Join(t.TempDir(), "folder")
+			carry(t, s.cfg.Folder, folder)
+			m := &site{cfg: channel.Config{Folder: folder, State: filepath.Join(disk, "state"), Judge: judge}}
+			c, err := channel.Open(t.Context(), m.cfg, s.ID())
+			must1(t, err)
+			m.Channel = c
+			t.Cleanup(func() { must1(t, m.Close()) })
+			m.refresh(t)
+			for i := range 20 {
+				s.issue(t, big("big-"+string(rune('a'+i))))
+			}
+			carry(t, s.cfg.Folder, folder)
+			free := func() { must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "")) }
+			if what == "full" {
+				free = fill(t, disk)
+			} else {
+				// The store is open; what a remounted disk refuses is the next that opens it.
+				must1(t, m.Close())
+				must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+			}
+			for range 2 {
+				if what == "full" {
+					_, err = m.Refresh(t.Context())
+				} else if c, err = channel.Open(t.Context(), m.cfg, s.ID()); err == nil {
+					_, err = c.Refresh(t.Context())
+					must1(t, c.Close())
+				}
+				if err == nil {
+					t.Error("a disk that takes nothing takes everything")
+				}
+			}
+			free()
+			if what != "full" {
+				c, err = channel.Open(t.Context(), m.cfg, s.ID())
+				must1(t, err)
+				m.Channel = c
+			}
+			m.refresh(t)
+			if got, want := digestOf(t, m), digestOf(t, s); !got.OK || got.Digest != want.Digest {
+				t.Errorf("afterwards: %d records, %+v, want %d", got.Records, got.Problems, want.Records)
+			}
+		})
+	}
+}
+
+// A beat that cannot be written is an error and leaves the one before; a later one goes through.
+func TestBeatDisk(t *testing.T) {
+	disk := smallDisk(t)
+	s := siteOn(t, filepath.Join(disk, "folder"), filepath.Join(t.TempDir(), "state"))
+	master := testKey(t, "master")
+	beat := func(n int64) error { return s.PutBeat(master, ferry.Beat{Epoch: 1, Boot: 1, Counter: n}) }
+	must1(t, beat(1))
+	name := filepath.Join(disk, "folder", "w", string(s.master.ID()), "beat")
+	before, err := os.ReadFile(name)
+	must1(t, err)
+	for want, breaks := range map[error]func() (mend func()){
+		unix.ENOSPC: func() func() { return fill(t, disk) },
+		unix.EROFS: func() func() {
+			must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+			return func() { must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "")) }
+		},
+	} {
+		mend := breaks()
+		for range 2 {
+			if err := beat(2); !errors.Is(err, want) {
+				t.Errorf("a beat: %v, want %v", err, want)
+			}
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != string(before) {
+			t.Errorf("%v: the beat before is gone: %d bytes, %v", want, len(got), err)
+		}
+		mend()
+	}
+	must1(t, beat(2))
+	if left := glob(t, disk, "folder", "w", "*", ".*"); len(left) > 0 {
+		t.Errorf("half written: %v", left)
+	}
+}

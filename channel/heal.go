@@ -137,7 +137,8 @@ func (s *scan) sweep(dir, name string) {
 	}
 }
 
-// unsealed gives the records of a writer that are in no pack, by the names of their files.
+// unsealed gives the records of a writer that are in no pack, and that which begins a master's chain, by the names of their
+// files.
 func (c *Channel) unsealed(ctx context.Context, w ferry.WriterID) (map[string]place, error) {
 	seals, err := c.sealsOf(ctx, w)
 	if err != nil {
@@ -159,7 +160,9 @@ func (c *Channel) unsealed(ctx context.Context, w ferry.WriterID) (map[string]pl
 			copy(pl.id[:], id)
 			out[recordName(epoch, seq, pl.id)] = pl
 			return nil
-		}, `SELECT seq, id, off, size FROM records WHERE writer = ? AND epoch = ? AND seq > ?`, string(w), epoch, int64(seals.upTo[epoch]))
+		}, `SELECT seq, id, off, size FROM records WHERE writer = ?1 AND epoch = ?2 AND seq > ?3
+			UNION SELECT seq, id, off, size FROM records WHERE writer = ?1 AND epoch = ?2 AND epoch = 1 AND seq = 1 AND type = 'root'`,
+			string(w), epoch, int64(seals.upTo[epoch]))
 		if err != nil {
 			return nil, err
 		}

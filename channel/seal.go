@@ -176,12 +176,16 @@ func (w *Writer) removeSealed(ctx context.Context, now time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	begins, err := c.begins(ctx, w.id)
+	if err != nil {
+		return 0, err
+	}
 	removed := 0
 	for _, seal := range seals.list {
 		var loose []string
 		for _, e := range entries {
 			epoch, seq, _, err := sign.ParseName(e.Name())
-			if err == nil && int64(epoch) == seal.Epoch && seq >= uint64(seal.From) && seq <= uint64(seal.To) {
+			if err == nil && e.Name() != begins && int64(epoch) == seal.Epoch && seq >= uint64(seal.From) && seq <= uint64(seal.To) {
 				loose = append(loose, e.Name())
 			}
 		}
@@ -201,6 +205,16 @@ func (w *Writer) removeSealed(ctx context.Context, now time.Time) (int, error) {
 		}
 	}
 	return removed, nil
+}
+
+// begins gives the name of the root record that begins a master's chain, or "". Its file stays beside the pack that has it: a
+// machine that does not know the channel yet finds it by that file.
+func (c *Channel) begins(ctx context.Context, w ferry.WriterID) (string, error) {
+	found, err := ids(ctx, c.db, `SELECT id FROM records WHERE writer = ? AND epoch = 1 AND seq = 1 AND type = 'root' AND main = 1`, string(w))
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return recordName(1, 1, found[0]), nil
 }
 
 // removeLoose removes the files of a seal whose pack is in the folder, byte for byte as the store gives it.

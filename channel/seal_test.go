@@ -221,3 +221,30 @@ func TestOddPacks(t *testing.T) {
 		t.Errorf("with the gap filled: new %d, parked %d, want 2 and 0", r.New, r.Parked)
 	}
 }
+
+// Of the records of the master the root record keeps its file, which is how a machine that comes later finds the channel.
+func TestSealMaster(t *testing.T) {
+	s := newSite(t)
+	notes(t, s.agent, 1, start) // it writes here: nobody else has to have the seal
+	notes(t, s.master, 300, start)
+	if r, err := s.master.SealFull(t.Context(), start); err != nil || r.Records != 302 || r.Removed != 301 {
+		t.Fatalf("sealed: %+v, %v; want 302 records in the pack and 301 files gone", r, err)
+	}
+	if r, err := s.master.SealFull(t.Context(), start.Add(40*day)); err != nil || r.Pack != "" {
+		t.Errorf("sealed again: %+v, %v", r, err)
+	}
+	root := glob(t, s.cfg.Folder, "w", string(s.master.ID()), "t", "0001-0000000001-*.fr")
+	if len(root) != 1 {
+		t.Fatalf("the root record has %d files", len(root))
+	}
+	wantIntact(t, s)
+	fresh := machine(t, s, channel.Limits{})
+	if got, want := digestOf(t, fresh), digestOf(t, s); got.Digest != want.Digest || !got.OK {
+		t.Errorf("a fresh machine: %d records, %+v, want %d", got.Records, got.Problems, want.Records)
+	}
+	must1(t, os.Remove(root[0]))
+	if r := s.refresh(t); r.Republished != 1 {
+		t.Errorf("without the root record: %+v", r)
+	}
+	wantIntact(t, s)
+}
