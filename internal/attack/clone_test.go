@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
@@ -125,4 +126,50 @@ func TestLyingWitness(t *testing.T) {
 	if _, _, ok, err := f.left.Behind(t.Context()); ok || err != nil {
 		t.Errorf("a member that was shut out still bears witness: %v", err)
 	}
+}
+
+// A proof that somebody has signed one number twice is two headers of one channel, epoch and number, both signed by the key of
+// that writer, and different. Nothing else takes a member's voice away.
+func TestForgedForkProof(t *testing.T) {
+	w, other := newWorked(t), foundedAt(t, day.Add(time.Hour))
+	top := func(data []byte) string {
+		u, err := sign.ParseHeader(data)
+		must(t, err)
+		return string(u.Top())
+	}
+	bySeq := map[uint64]string{}
+	records := w.records()
+	for _, r := range records {
+		u, err := sign.ParseHeader(r.data)
+		must(t, err)
+		if u.Header().Writer == sign.WriterID(w.master.ID()) {
+			bySeq[u.Header().Seq] = string(u.Top())
+		}
+	}
+	elsewhere := top(other.pen("ada").seal("note", []byte(`{"order":"","kind":"x","text":"y"}`), func(h *sign.Header) { h.Seq = 2 }).data)
+	hand := w.admit("hand", all...)
+	forged := top(hand.seal("note", []byte(`{}`), func(h *sign.Header) { h.Writer, h.Seq = sign.WriterID(w.master.ID()), 2 }).data)
+	mine := top(hand.seal("note", []byte(`{}`), func(h *sign.Header) { h.Seq = 2 }).data)
+	cosigned, err := sign.Cosign(key(t, "stranger"), records[0].data)
+	must(t, err)
+	w.unmoved("forged proofs", func() {
+		for _, headers := range [][]string{
+			nil, {bySeq[2]}, {bySeq[2], bySeq[2]}, {bySeq[2], bySeq[3]}, {bySeq[2], elsewhere}, {elsewhere, elsewhere}, {bySeq[2], forged}, {bySeq[2], mine},
+			{bySeq[2], bySeq[2] + "\n"}, {bySeq[2], "x"}, {"", ""}, {top(records[0].data), top(cosigned)}, {bySeq[2], bySeq[2], elsewhere},
+		} {
+			for _, seq := range []int64{1, 2, 3} {
+				for _, accused := range []ferry.WriterID{w.master.ID(), w.wisp.ID(), "", hand.id()} {
+					hand.write(&ferry.ForkProof{Writer: accused, Epoch: 1, Seq: seq, Headers: headers})
+				}
+			}
+		}
+	})
+	// A real one holds even where one of the two records never arrives.
+	twin := w.admit("twin", ferry.GrantWork, ferry.GrantDispatch)
+	second := twin.seal("note", []byte(`{"order":"","kind":"x","text":"another"}`), nil)
+	first := twin.raw("cancel", []byte(`{"order":"`+w.open.String()+`"}`))
+	w.wantState(w.open, ferry.StateCancelled)
+	hand.write(&ferry.ForkProof{Writer: twin.id(), Epoch: 1, Seq: 1, Headers: []string{top(first.data), top(second.data)}})
+	w.wantState(w.open, ferry.StateOpen)
+	w.agree()
 }

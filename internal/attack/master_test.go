@@ -151,3 +151,37 @@ func TestDelegateBeyondItsScope(t *testing.T) {
 		eyes.write(&ferry.Verdict{Order: w.waits, Result: w.waitResult, Decision: ferry.DecisionChanges})
 	})
 }
+
+// Of a stolen machine nothing counts behind the cut, however much of it was written before the revocation, and whenever it comes.
+func TestStolenMachine(t *testing.T) {
+	f := newFleet(t)
+	p := f.admit("hand", all...)
+	var ids []ferry.RecordID
+	for i := range 4 {
+		ids = append(ids, p.write(order(fmt.Sprintf("t-%d", i))))
+	}
+	f.wantState(ids[3], ferry.StateOpen)
+	held := p.seal("cancel", []byte(`{"order":"`+ids[0].String()+`"}`), nil)
+	f.say(&ferry.Revoke{Writer: p.id(), Keep: ferry.Cut{Epoch: 1, Seq: 2, ID: ids[1]}, Reason: "stolen"})
+	f.wantState(ids[1], ferry.StateOpen)
+	for _, m := range append(f.machines(), f.open("fresh")) {
+		m.look()
+		for _, id := range ids[2:] {
+			if got, err := m.Task(t.Context(), id.String()); err == nil {
+				t.Errorf("%s: an order behind the cut is %s", m.cfg.State, got.State)
+			}
+		}
+	}
+	f.unmoved("what comes late", func() {
+		f.put(held.path, held.data)
+		p.seq, p.prev = p.seq+1, held.id
+		for _, a := range []ferry.Body{
+			order("late"), &ferry.Cancel{Order: ids[1]}, &ferry.Interrupt{Order: ids[0], Action: ferry.ActionKill}, &ferry.Admit{Member: member(t, "friend"), Epoch: 1},
+		} {
+			p.write(a)
+		}
+		branch := *p // and from the cut on, another tale
+		branch.seq, branch.prev = 2, ids[1]
+		branch.write(&ferry.Cancel{Order: ids[0]})
+	})
+}
