@@ -165,7 +165,7 @@ func TestRetiredWhileAlive(t *testing.T) {
 
 // The numbers of attempts cannot be used up: a worker that begins the last one there is leaves the order to others.
 func TestLastNumberOfAnAttempt(t *testing.T) {
-	for _, n := range []int64{1<<53 - 1, 1<<53 - 2, 1 << 40, 1001, 1000} {
+	for _, n := range []int64{1<<53 - 1, 1001, 1000} {
 		f := newFleet(t)
 		id := f.say(order("t"))
 		p := f.admit("hand", ferry.GrantWork)

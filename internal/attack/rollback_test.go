@@ -137,6 +137,11 @@ func TestFilesOfOthersDestroyed(t *testing.T) {
 				w.put(name, nil)
 			}
 		},
+		"every file exchanged for one of its size": func() {
+			for name, data := range w.papers() {
+				w.put(name, bytes.Repeat([]byte{'x'}, len(data)))
+			}
+		},
 		"every file cut": func() {
 			for name, data := range w.papers() {
 				w.put(name, data[:len(data)/2])
@@ -169,31 +174,6 @@ func TestFilesOfOthersDestroyed(t *testing.T) {
 	}
 	if next := w.say(order("goes-on")); next.IsZero() {
 		t.Error("nothing can be ordered")
-	}
-}
-
-// Files that are exchanged for others of the same size change nothing that anybody knows, and verifying names each of them.
-func TestFilesOfTheSameSize(t *testing.T) {
-	w := newWorked(t)
-	was := w.papers()
-	w.unmoved("files of the same size", func() {
-		for name, data := range was {
-			w.put(name, bytes.Repeat([]byte{'x'}, len(data)))
-		}
-	})
-	v, err := w.home.Verify(t.Context())
-	must(t, err)
-	named := map[string]bool{}
-	for _, p := range v.Problems {
-		if p.Kind == channel.ProblemFile {
-			name, _, _ := strings.Cut(p.Detail, ":")
-			named[name] = true
-		}
-	}
-	for name := range was {
-		if !named[name] {
-			t.Errorf("%s is not named", name)
-		}
 	}
 }
 
