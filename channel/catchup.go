@@ -71,7 +71,7 @@ func (c *Channel) catchUp(ctx context.Context) error {
 		return err
 	}
 	c.retry()
-	return nil
+	return c.doubt(ctx)
 }
 
 // retry forgets which files were refused, when that may be otherwise under the present roster. It needs the lock.
@@ -124,7 +124,7 @@ func (c *Channel) index(ctx context.Context, off, size int64) error {
 
 // clearIndex empties the index, so that it is built again from the beginning of the log.
 func (c *Channel) clearIndex(ctx context.Context) error {
-	for _, table := range []string{"records", "forks", "proofs", "redactions", "saw", "own", "orders", "deps", "dirs", "rejected", "packs"} {
+	for _, table := range []string{"records", "forks", "proofs", "redactions", "saw", "doubts", "own", "orders", "deps", "dirs", "rejected", "packs"} {
 		if _, err := c.db.ExecContext(ctx, `DELETE FROM `+table); err != nil {
 			return fmt.Errorf("clear the index: %w", err)
 		}

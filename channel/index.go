@@ -11,7 +11,7 @@ import (
 )
 
 // indexVersion changes with indexSchema; an index of another version is rebuilt from the store.
-const indexVersion = 3
+const indexVersion = 4
 
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
 // the folder. An order is its own subject.
@@ -31,6 +31,7 @@ CREATE TABLE forks (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, open INTEG
 CREATE TABLE proofs (id BLOB PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE redactions (id BLOB, by BLOB, PRIMARY KEY (id, by)) WITHOUT ROWID;
 CREATE TABLE saw (witness TEXT, writer TEXT, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, id32 TEXT NOT NULL, PRIMARY KEY (witness, writer)) WITHOUT ROWID;
+CREATE TABLE doubts (witness TEXT PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, since INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE own (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
 CREATE TABLE orders (
 	n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, label TEXT NOT NULL, state TEXT NOT NULL, active INTEGER NOT NULL,

@@ -25,8 +25,19 @@ func (tx *Tx) permitted(rec ferry.Record, file []byte) error {
 			return err
 		}
 	}
-	if _, why, ok := roster.CountsFor(rec, seats); !ok {
+	level, why, ok := roster.CountsFor(rec, seats)
+	if !ok {
 		return fmt.Errorf("write %s: %s", rec.Body.Type(), why)
+	}
+	if level == ferry.LevelDelegate {
+		// What is missing may be the end of the delegation.
+		why, err := tx.c.behind(context.Background(), tx.roster)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return fmt.Errorf("write %s in the place of the master: %w: %s", rec.Body.Type(), ErrBehind, why)
+		}
 	}
 	tx.roster = roster
 	return nil

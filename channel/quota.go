@@ -33,6 +33,7 @@ type Limits struct {
 	FreePercent int64         // of the disk, below which nothing is taken in
 	FreeBytes   int64         // that are enough whatever the percentage
 	Relay       time.Duration // how long files of another writer are missing before they are written again
+	Hold        time.Duration // how long a record of the authority that another has seen is waited for
 	Silence     time.Duration // after which a member holds up no removal of sealed files, and after which they go anyhow
 }
 
@@ -48,6 +49,7 @@ func (l Limits) filled() Limits {
 	or(&l.FreePercent, 5)
 	or(&l.FreeBytes, 2<<30)
 	or((*int64)(&l.Relay), int64(10*time.Minute))
+	or((*int64)(&l.Hold), int64(10*time.Minute))
 	or((*int64)(&l.Silence), int64(30*24*time.Hour))
 	return l
 }

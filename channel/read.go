@@ -27,7 +27,8 @@ type Snapshot struct {
 	Version  int64
 	Active   []ferry.Task // by time of issue, then id
 	Rejected []Rejected   // what in the folder is not read now
-	Behind   string       // which record of the authority is known to be missing here, in words; empty when none is
+	Behind   string       // which record of the authority is missing here and waited for, in words; empty when none is
+	Doubts   []Doubt      // what is not waited for any more
 	Hold     string       // why nothing that a policy governs may be done here, in words; empty when it may
 }
 
@@ -59,7 +60,8 @@ func (c *Channel) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("look at the store: %w", err)
 	}
 	c.mu.Lock()
-	current, fresh := c.current, c.current != nil && c.shown == snapshotStamp{size, c.changes}
+	current := c.current
+	fresh := current != nil && current.Behind == "" && c.shown == snapshotStamp{size, c.changes} // a wait ends without a change
 	c.mu.Unlock()
 	if fresh {
 		return current, nil
@@ -110,6 +112,9 @@ func (c *Channel) build(ctx context.Context, size int64) (*Snapshot, error) {
 	roster := c.authority()
 	s.Hold = holdOf(roster)
 	if s.Behind, err = c.behind(ctx, roster); err != nil {
+		return nil, err
+	}
+	if s.Doubts, err = c.doubtful(ctx, roster); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()

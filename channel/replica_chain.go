@@ -80,16 +80,11 @@ func (r *Replica) note(h *held, ch chain) {
 	if !h.main {
 		return
 	}
+	seen := make(map[ferry.WriterID]ferry.Head, len(h.rec.Saw)) // what a writer says last is what it says
 	for _, head := range h.rec.Saw {
-		seen := r.saw[ch.writer]
-		if seen == nil {
-			seen = map[ferry.WriterID]ferry.Head{}
-			r.saw[ch.writer] = seen
-		}
-		if later(head, seen[head.Writer]) {
-			seen[head.Writer] = head
-		}
+		seen[head.Writer] = head
 	}
+	r.saw[ch.writer] = seen
 }
 
 func later(a, b ferry.Head) bool { return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Seq > b.Seq }

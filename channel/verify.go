@@ -24,6 +24,7 @@ const (
 	ProblemStore     ProblemKind = "store"     // a damaged part of the store
 	ProblemIndex     ProblemKind = "index"     // the index does not say what the records say
 	ProblemFile      ProblemKind = "file"      // a file of the folder that is not what its name says
+	ProblemWitness   ProblemKind = "witness"   // a writer that has seen a record of the authority which never came
 	ProblemMissing   ProblemKind = "missing"   // a record of the store that is not in the folder
 )
 
@@ -77,6 +78,9 @@ func (c *Channel) Verify(ctx context.Context) (VerifyReport, error) {
 	if err := a.folder(ctx, c.cfg.Folder, own); err != nil {
 		a.problem("", 0, ProblemFile, err.Error())
 	}
+	if err := a.witnesses(ctx, c); err != nil {
+		return VerifyReport{}, err
+	}
 	r, err := a.finish()
 	if err == nil && r.Digest != indexed {
 		r.OK = false
@@ -85,6 +89,16 @@ func (c *Channel) Verify(ctx context.Context) (VerifyReport, error) {
 		})
 	}
 	return r, err
+}
+
+// witnesses reports the claims about the authority that did not come true in time.
+func (a *audit) witnesses(ctx context.Context, c *Channel) error {
+	doubts, err := c.Doubts(ctx)
+	for _, d := range doubts {
+		a.problem(d.Witness, d.Head.Seq, ProblemWitness, fmt.Sprintf(
+			"it says that it has seen record %d of the writer %s, which never came; nothing here waits for that", d.Head.Seq, d.Head.Writer))
+	}
+	return err
 }
 
 // settled catches up, and gives the size of the store and the digest of the index at that moment.

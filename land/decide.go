@@ -46,6 +46,7 @@ const (
 	CodeRewound       Code = "remote-rewound"
 	CodeNewer         Code = "needs-newer-ferry"
 	CodeRequires      Code = "requires"
+	CodeBehind        Code = "behind"
 )
 
 // Decision is an answer with its reason, and what to type next.
@@ -73,6 +74,7 @@ type Facts struct {
 	Explicit bool           // a person typed `land`; else the order asked for it
 	Target   string         // the branch it would land on
 	Requires []string       // features that the policies in force ask of the ferry that made the result
+	Waits    string         // why what the policies govern has to wait on this machine
 	NoBranch bool           // the person's repository has no such branch
 	Dirty    []string       // checkouts of the target with uncommitted changes
 	// Evidence is what this machine makes of the result after asking git again; empty means not asked yet.
@@ -82,7 +84,7 @@ type Facts struct {
 // Decide says whether the task may land now. It is pure; the first refusal in
 // the order of the code is the answer.
 func Decide(t *ferry.Task, f Facts) Decision {
-	for _, look := range []func(*ferry.Task, Facts) *Decision{decideState, decideEvidence, decideKeys, decideAlone, decideTarget} {
+	for _, look := range []func(*ferry.Task, Facts) *Decision{decideState, decideEvidence, decideKeys, decideArrived, decideAlone, decideTarget} {
 		if d := look(t, f); d != nil {
 			return *d
 		}
@@ -201,6 +203,15 @@ func decideKeys(t *ferry.Task, f Facts) *Decision {
 		return refuse(CodeNeedsApproval, fmt.Sprintf("%s asks for the master's approval", t.Order.Label), cmd(t, "approve", ""))
 	}
 	return nil
+}
+
+// decideArrived holds every landing while what decides about it has not all
+// arrived.
+func decideArrived(t *ferry.Task, f Facts) *Decision {
+	if f.Waits == "" {
+		return nil
+	}
+	return refuse(CodeBehind, fmt.Sprintf("%s cannot land yet: %s", t.Order.Label, f.Waits), cmd(t, "land", "")+" once it has arrived; what never comes holds nothing up for more than ten minutes")
 }
 
 // decideAlone holds what lands without a person to a stricter rule.

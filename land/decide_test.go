@@ -57,6 +57,7 @@ func TestDecide(t *testing.T) {
 		{"a result with what is required", func(t *ferry.Task, f *land.Facts) {
 			f.Requires, t.Results[0].Result.Features = []string{"claim.1"}, []string{"claim.1", "land.1"}
 		}, land.CodeLand, ""},
+		{"something of the authority is missing", func(_ *ferry.Task, f *land.Facts) { f.Waits = "wisp has seen record 4" }, land.CodeBehind, "land t-1"},
 		{"cancelled", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateCancelled }, land.CodeCancelled, "new order"},
 		{"killed", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateKilled }, land.CodeKilled, "new order"},
 		{"denied", func(t *ferry.Task, _ *land.Facts) { t.State = ferry.StateFailed }, land.CodeFailed, "retry t-1"},

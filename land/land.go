@@ -122,7 +122,14 @@ func (l *landing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.facts = Facts{Actor: l.Writer.ID(), May: may, Explicit: l.Explicit, Target: l.out.Target, Requires: roster.Requires()}
+	snap, err := l.Channel.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	l.facts = Facts{
+		Actor: l.Writer.ID(), May: may, Explicit: l.Explicit, Target: l.out.Target,
+		Requires: roster.Requires(), Waits: cmp.Or(snap.Hold, snap.Behind),
+	}
 	if d := Decide(&l.task, l.facts); !d.Allowed {
 		return l.refuse(d)
 	}

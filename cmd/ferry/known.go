@@ -33,6 +33,7 @@ func known(err error) (class, next string) {
 		{channel.ErrNoRoot, classChannel, ""},
 		{channel.ErrNotMember, classKey, "`ferry channel members` lists who is"},
 		{channel.ErrUnpublished, classChannel, "mend the folder; the record is kept and published with the next command"},
+		{channel.ErrBehind, classRefused, "wait until it has arrived; what never comes holds nothing up for more than ten minutes"},
 		{channel.ErrForked, classChannel, "`ferry channel verify` shows where"},
 		{worktree.ErrNoGit, classRepository, "install git: apt-get install git"},
 		{worktree.ErrOldGit, classRepository, "install a newer git"},

@@ -43,11 +43,20 @@ func (p *project) membersShape(ctx context.Context) (membersShape, error) {
 	if err != nil {
 		return shape, err
 	}
+	doubts, err := p.channel.Doubts(ctx)
+	if err != nil {
+		return shape, err
+	}
 	here := p.writersHere()
 	for _, w := range roster.Known() {
 		s, err := p.memberShape(ctx, roster, w)
 		if err != nil {
 			return shape, err
+		}
+		for _, d := range doubts {
+			if d.Witness == w && s.Why == "" {
+				s.Why = doubtWords(roster, d)
+			}
 		}
 		s.Here = here[s.Key]
 		shape.Members = append(shape.Members, s)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/internal/machine"
 	"github.com/ferry-fleet/ferry/internal/redact"
@@ -30,6 +32,8 @@ type statusShape struct {
 	Counts    map[string]int `json:"counts"`
 	Inbox     int            `json:"inbox"`
 	Rejected  []string       `json:"rejected"`
+	Behind    string         `json:"behind"`  // what of the authority is waited for
+	Doubts    []string       `json:"doubts"`  // what was waited for in vain
 	Waiting   []string       `json:"waiting"` // keys of this machine that wait to be admitted
 }
 
@@ -80,6 +84,7 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 	s := statusShape{
 		Project: p.config.Project, Dir: p.dir, Channel: p.config.Channel, ChannelID: p.config.ChannelID.String(),
 		Machine: machine.Name(), Sandbox: p.config.Sandbox, Workers: []workerShape{}, Counts: map[string]int{}, Rejected: []string{}, Waiting: []string{},
+		Doubts: []string{},
 	}
 	pause, paused, err := p.state.paused()
 	if err != nil {
@@ -112,6 +117,15 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 	for _, r := range snap.Rejected {
 		s.Rejected = append(s.Rejected, r.Name+": "+r.Reason)
 	}
+	s.Behind = cmp.Or(snap.Behind, snap.Hold)
+	roster, err := p.channel.Roster(ctx)
+	for _, d := range snap.Doubts {
+		witness, _ := roster.Member(d.Witness)
+		s.Doubts = append(s.Doubts, string(witness.Name)+" "+doubtWords(roster, d))
+	}
+	if err != nil {
+		return s, err
+	}
 	return s, nil
 }
 
@@ -131,6 +145,12 @@ func (a *app) statusText(w io.Writer, s *statusShape) {
 	for _, q := range s.Waiting {
 		field(w, "waits", q)
 	}
+	if s.Behind != "" {
+		field(w, "behind", "nothing lands yet: "+s.Behind)
+	}
+	for _, d := range s.Doubts {
+		field(w, "witness", d)
+	}
 	for _, r := range s.Rejected {
 		field(w, "rejected", r)
 	}
@@ -144,6 +164,12 @@ func (a *app) statusText(w io.Writer, s *statusShape) {
 	if !running {
 		field(w, "worker", "none runs here: `ferry agent run`")
 	}
+}
+
+// doubtWords says what a witness has claimed in vain.
+func doubtWords(roster *authority.Roster, d channel.Doubt) string {
+	of, _ := roster.Member(d.Head.Writer)
+	return fmt.Sprintf("says that it has seen record %d of %s, which never came: nothing waits for that", d.Head.Seq, of.Name)
 }
 
 func countsLine(counts map[string]int) string {
