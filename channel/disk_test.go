@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -230,5 +231,34 @@ func TestBeatDisk(t *testing.T) {
 	must1(t, beat(2))
 	if left := glob(t, disk, "folder", "w", "*", ".*"); len(left) > 0 {
 		t.Errorf("half written: %v", left)
+	}
+}
+
+// What cannot be relayed, because the folder takes nothing, is an error of nobody and relayed later.
+func TestRelayReadOnly(t *testing.T) {
+	disk := smallDisk(t)
+	s := newSite(t)
+	notes(t, s.agent, 5, start)
+	m := member(t, s, "moth")
+	must1(t, m.Close())
+	folder := filepath.Join(disk, "folder")
+	carry(t, m.cfg.Folder, folder)
+	m.cfg.Folder = folder
+	c, err := channel.Open(t.Context(), m.cfg, s.ID())
+	must1(t, err)
+	m.Channel = c
+	must1(t, os.RemoveAll(filepath.Join(folder, "w", string(s.agent.ID()))))
+	move := clockOf(m)
+	m.refresh(t)
+	must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	for range 2 {
+		move(time.Hour)
+		if r := m.refresh(t); r.Relayed != 0 {
+			t.Errorf("relayed into a folder that takes nothing: %+v", r)
+		}
+	}
+	must1(t, unix.Mount("", disk, "", unix.MS_REMOUNT, ""))
+	if r := m.refresh(t); r.Relayed != 5 {
+		t.Errorf("when it takes something again: %+v, want 5 relayed", r)
 	}
 }
