@@ -103,6 +103,9 @@ func (a *app) runAgent(ctx context.Context, mode runMode) error {
 			defer unlock()
 		}
 		w, about, err := p.worker(ctx)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err() // what was cut off blames git, or the sandbox
+		}
 		if err != nil {
 			return err
 		}

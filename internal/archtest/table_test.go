@@ -11,7 +11,7 @@ type room struct {
 }
 
 // testsOnly are the packages that only tests may import.
-var testsOnly = []string{"internal/modelserver", "internal/ferrytest", "internal/ferrytest/sim", "internal/enginetests", "internal/attack", "internal/archtest", "engines/enginetest", "carrier/carriertest", "gateway/gatewaytest"}
+var testsOnly = []string{"internal/modelserver", "internal/ferrytest", "internal/ferrytest/sim", "internal/enginetests", "internal/fleettests", "internal/attack", "internal/archtest", "engines/enginetest", "carrier/carriertest", "gateway/gatewaytest"}
 
 // rooms is the whole house. A package imports from lower levels only; those of level 0 and the parts of one tree may
 // build on each other where it is said here.
@@ -60,6 +60,7 @@ var rooms = []room{
 	{"internal/ferrytest/sim", 4, ". sign authority channel evidence land worker"},
 	{"internal/ferrytest/sim/run", 5, "internal/ferrytest/sim"},
 	{"internal/enginetests", 4, ". internal/modelserver internal/process internal/ferrytest"},
+	{"internal/fleettests", 4, "internal/process"},
 	{"internal/attack", 4, ". sign authority channel land evidence internal/box internal/process internal/worktree internal/gitfacts internal/ferrytest"},
 	{"cmd/ferry", 4, "*"},
 }

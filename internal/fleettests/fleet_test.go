@@ -1,0 +1,250 @@
+package fleettests_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ferry-fleet/ferry/internal/process"
+)
+
+// fleet is some machines around one channel folder and one git remote.
+type fleet struct {
+	*testing.T
+	dir, folder, remote, engine string
+	token                       string // in the environment of whatever an engine starts
+	machines                    []*computer
+}
+
+// computer is one machine of a fleet, with an agent.
+type computer struct {
+	f      *fleet
+	name   string
+	clone  string
+	env    []string
+	worker *process.Proc
+	begun  []time.Time // when its worker was started again
+}
+
+// script is an engine. It writes a line when it begins and one when it is done into the file that the order names, and
+// leaves a process behind at every third order.
+const script = `#!/bin/sh
+name=$(printf '%s\n' "$*" | grep -o 't-[0-9]*\.txt' | head -n 1)
+echo run >>"$name"
+case $name in *[0369].txt) (setsid sleep 120 >/dev/null 2>&1 &) ;; esac
+sleep 1
+echo done >>"$name"
+echo "wrote $name"
+`
+
+// newFleet sets up the machines as people would: the first founds the channel, the others are invited.
+func newFleet(t *testing.T, machines int) *fleet {
+	t.Helper()
+	dir := t.TempDir()
+	f := &fleet{
+		T: t, dir: dir, folder: filepath.Join(dir, "channel"), remote: filepath.Join(dir, "remote.git"),
+		engine: filepath.Join(dir, "engine.sh"), token: rand.Text(),
+	}
+	f.must(os.WriteFile(f.engine, []byte(script), 0o755))
+	for i := range machines {
+		f.machines = append(f.machines, f.computer(i))
+	}
+	f.seed()
+	for _, m := range f.machines {
+		m.run("git", "clone", "-q", f.remote, m.clone)
+	}
+	first := f.machines[0]
+	first.ferry(0, "enable", "--agent", first.name, "--command", f.engine, "--channel", f.folder)
+	for _, m := range f.machines[1:] {
+		m.join(first)
+	}
+	for _, m := range f.machines {
+		m.configure()
+	}
+	t.Cleanup(f.end)
+	return f
+}
+
+func (f *fleet) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fleet) computer(i int) *computer {
+	m := &computer{f: f, name: fmt.Sprintf("agent-%d", i+1)}
+	home := filepath.Join(f.dir, fmt.Sprintf("machine-%d", i+1))
+	m.clone = filepath.Join(home, "work")
+	f.must(os.MkdirAll(home, 0o755))
+	f.must(os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"), 0o644))
+	m.env = []string{
+		"HOME=" + home, "FERRY_STATE_DIR=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + f.dir,
+		"GIT_CONFIG_NOSYSTEM=1", "LANG=C.UTF-8",
+	}
+	return m
+}
+
+// seed makes the remote, with one commit.
+func (f *fleet) seed() {
+	f.Helper()
+	m, repo := f.machines[0], filepath.Join(f.dir, "seed")
+	m.run("git", "init", "-q", repo)
+	f.must(os.WriteFile(filepath.Join(repo, "notes.txt"), []byte("one\n"), 0o644))
+	m.run("git", "-C", repo, "add", "-A")
+	m.run("git", "-C", repo, "commit", "-q", "-m", "first")
+	m.run("git", "clone", "-q", "--bare", repo, f.remote)
+}
+
+// join brings a machine in: it asks, the master compares the words, and it finds the answer.
+func (m *computer) join(master *computer) {
+	m.f.Helper()
+	var invited struct{ Code string }
+	master.json(&invited, "channel", "invite", "--no-wait", "--name", m.name, "--json")
+	ask := []string{"channel", "join", invited.Code, "--channel", m.f.folder, "--command", m.f.engine, "--no-wait", "--json"}
+	var asked struct {
+		Admitted bool
+		Words    []string
+	}
+	m.json(&asked, ask...)
+	master.ferry(0, append([]string{"channel", "admit"}, asked.Words...)...)
+	if m.json(&asked, ask...); !asked.Admitted {
+		m.f.Fatalf("%s is not admitted", m.name)
+	}
+}
+
+// configure sets what differs from the defaults, by the keys that a person has.
+func (m *computer) configure() {
+	m.f.Helper()
+	path := filepath.Join(m.clone, ".ferry", "agent.toml")
+	data, err := os.ReadFile(path)
+	m.f.must(err)
+	set := map[string]string{"env": fmt.Sprintf("{ FLEET_TEST = %q }", m.f.token), "max_parallel": "2", "poll": `"1s"`}
+	lines := strings.Split(string(data), "\n")
+	for i, l := range lines {
+		name, _, _ := strings.Cut(strings.TrimPrefix(l, "# "), " = ")
+		if value, ok := set[name]; ok && strings.HasPrefix(l, "# ") {
+			lines[i] = name + " = " + value
+			delete(set, name)
+		}
+	}
+	if len(set) > 0 {
+		m.f.Fatalf("agent.toml has no lines for %v:\n%s", set, data)
+	}
+	text := strings.Join(lines, "\n") + "\n[land]\nremote = \"origin\"\n"
+	m.f.must(os.WriteFile(path, []byte(text), 0o600))
+}
+
+// run runs a program on the machine.
+func (m *computer) run(argv ...string) string {
+	m.f.Helper()
+	out, err := command(m.f.Context(), 0, m.f.dir, m.env, argv...)
+	m.f.must(err)
+	return out
+}
+
+// ferry types a command into the clone; it must end with the code.
+func (m *computer) ferry(code int, args ...string) string {
+	m.f.Helper()
+	out, err := command(m.f.Context(), code, m.clone, m.env, append([]string{binary}, args...)...)
+	m.f.must(err)
+	return out
+}
+
+// json types a command and reads its --json.
+func (m *computer) json(into any, args ...string) {
+	m.f.Helper()
+	out := m.ferry(0, args...)
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		m.f.Fatalf("%s: ferry %s: %v\n%s", m.name, strings.Join(args, " "), err, out)
+	}
+}
+
+// work starts the worker of the machine. Its log is kept for when the test fails.
+func (m *computer) work() {
+	m.f.Helper()
+	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	m.f.must(err)
+	defer log.Close()
+	m.begun = append(m.begun, time.Now())
+	m.worker, err = process.Start(process.Spec{Argv: []string{binary, "agent", "run"}, Env: m.env, Dir: m.clone, Stdout: log, Stderr: log})
+	m.f.must(err)
+}
+
+func (m *computer) log() string { return filepath.Join(filepath.Dir(m.clone), "worker.log") }
+
+// interrupted is the exit code of a worker that was asked to stop before it had begun to work.
+const interrupted = 130
+
+// end sends a signal to the worker and waits for its end. What it leaves is another's business.
+func (m *computer) end(s syscall.Signal) {
+	m.f.Helper()
+	m.f.must(syscall.Kill(m.worker.Pid(), s))
+	exit := m.worker.Wait()
+	m.worker = nil
+	if s == syscall.SIGTERM && exit.Code != 0 && exit.Code != interrupted {
+		m.f.Errorf("%s: the worker that was asked to stop: %s", m.name, exit)
+	}
+}
+
+// end leaves nothing behind, and shows the logs when the test has failed.
+func (f *fleet) end() {
+	for _, m := range f.machines {
+		if m.worker != nil {
+			f.must(m.worker.Kill())
+		}
+		if f.Failed() {
+			f.Logf("log of %s:\n%s", m.name, tail(m.log()))
+		}
+	}
+	for _, pid := range f.survivors() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+			f.Error(err)
+		}
+	}
+}
+
+// tail gives the end of a log.
+func tail(path string) string {
+	const most = 16 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > most {
+		if _, err := file.Seek(-most, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// survivors are the processes that came out of an engine and live: each has the token of the fleet in its environment.
+func (f *fleet) survivors() []int {
+	entries, err := os.ReadDir("/proc")
+	f.must(err)
+	var out []int
+	for _, e := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(e.Name(), "%d", &pid); err != nil {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err == nil && strings.Contains("\x00"+string(env), "\x00FLEET_TEST="+f.token+"\x00") {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
