@@ -237,9 +237,10 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range steps {
+	for i, s := range steps {
 		if err := w.act(ctx, s, now); err != nil {
 			w.log.Error("step", "do", string(s.Do), "task", string(s.Label), "err", err)
+			steps[i].Do, steps[i].Reason = DoHold, err.Error()
 		}
 	}
 	w.steps, w.why = steps, stopped
