@@ -38,7 +38,7 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{
-		lacks: map[ferry.WriterID]time.Time{}, strangers: strangers{looked: map[string]bool{}, dirs: map[string]dirStamp{}},
+		lacks: map[ferry.WriterID]time.Time{}, strangers: strangers{looked: map[string]bool{}, waits: map[string]bool{}, dirs: map[string]dirStamp{}},
 		beats: map[ferry.WriterID]*heardBeat{}, put: map[string]bool{},
 	}
 }

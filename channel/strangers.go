@@ -27,7 +27,9 @@ type strangers struct {
 	names  []string // of the unknown ones
 	next   int      // where the next pass goes on
 	dirs   map[string]dirStamp
-	looked map[string]bool // files that were opened: each once
+	looked map[string]bool  // files that were opened: each once
+	waits  map[string]bool  // of them, root records that no recovery key known then vouches for
+	keys   []sign.PublicKey // the recovery keys that were known then
 }
 
 // others counts what lies beside the directories of the known writers. Nothing of it is opened, but for one kind of file: the
@@ -101,6 +103,7 @@ func (s *scan) recoveries(ctx context.Context) error {
 	if s.held != "" || len(m.names) == 0 {
 		return nil
 	}
+	m.again(s.c.authority().RecoveryKeys())
 	files := 0
 	for range min(len(m.names), maxStrangerDirs) {
 		name := m.names[m.next%len(m.names)]
@@ -114,6 +117,20 @@ func (s *scan) recoveries(ctx context.Context) error {
 		}
 	}
 	return s.flush(ctx)
+}
+
+// again makes the root records that waited due once more when other recovery keys are known: the root that names the key of
+// one of them may have come only now.
+func (m *strangers) again(keys []sign.PublicKey) {
+	if slices.Equal(keys, m.keys) {
+		return
+	}
+	m.keys = keys
+	for name := range m.waits {
+		delete(m.looked, name)
+		delete(m.dirs, path.Dir(name))
+	}
+	clear(m.waits)
 }
 
 func (s *scan) recoveriesOf(ctx context.Context, w ferry.WriterID, room int) (opened int, err error) {
@@ -139,6 +156,7 @@ func (s *scan) recoveriesOf(ctx context.Context, w ferry.WriterID, room int) (op
 		opened++
 		if len(m.looked) >= maxLooked {
 			clear(m.looked)
+			clear(m.waits)
 		}
 		m.looked[name] = true
 		if err := s.recovery(ctx, w, name); err != nil {
@@ -161,6 +179,9 @@ func (s *scan) recovery(ctx context.Context, w ferry.WriterID, name string) erro
 	if err != nil || u.Header().Type != string(ferry.TypeRoot) || ferry.WriterID(u.Header().Writer) != w {
 		return nil
 	}
-	_, err = s.offer(ctx, w, u)
+	out, err := s.offer(ctx, w, u)
+	if out.kind == outWaits {
+		s.c.seen.strangers.waits[name] = true
+	}
 	return err
 }

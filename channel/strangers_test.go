@@ -78,6 +78,51 @@ func TestRecoveryOfAStranger(t *testing.T) {
 	}
 }
 
+// A root whose recovery key only another root names is taken in when that one comes, however late.
+func TestRecoveryBeforeItsPredecessor(t *testing.T) {
+	dir := t.TempDir()
+	first, second, heir := testKey(t, "recovery"), testKey(t, "next recovery"), testKey(t, "heir")
+	s := &site{cfg: channel.Config{Folder: filepath.Join(dir, "folder"), State: filepath.Join(dir, "state"), Judge: judge}}
+	c, err := channel.Found(t.Context(), s.cfg, channel.FoundSpec{
+		Project: "demo", Master: ferry.Member{Name: "esteban", Machine: "box"}, Key: testKey(t, "master"),
+		Recovery: []sign.PublicKey{first.Public()}, Now: start,
+	})
+	must1(t, err)
+	s.Channel = c
+	t.Cleanup(func() { must1(t, s.Close()) })
+	root := func(name string, generation int64, prev ferry.RecordID, recovery, by sign.Key) (file, ferry.RecordID) {
+		k := testKey(t, name)
+		body, err := sign.EncodeJSON(&ferry.Root{
+			Generation: generation, Version: 1, Project: "demo", Master: testMember(k, name), Threshold: 1,
+			Recovery: []string{recovery.Public().String()}, Prev: prev,
+		})
+		must1(t, err)
+		data, err := sign.Seal(k, sign.Header{Channel: s.ID(), Type: "root", Writer: k.Public().WriterID(), Epoch: 1, Seq: 1, Prev: s.ID(), Time: start}, body)
+		must1(t, err)
+		data, err = sign.Cosign(by, data)
+		must1(t, err)
+		u, err := sign.ParseHeader(data)
+		must1(t, err)
+		return toFile(t, data), ferry.RecordID(u.ID())
+	}
+	middle, id := root("middle", 1, s.ID(), second, first)
+	last, _ := root("heir", 2, id, second, second)
+	deliver(t, s.cfg.Folder, last)
+	must1(t, os.Chtimes(filepath.Join(s.cfg.Folder, filepath.Dir(last.path)), start, start)) // nothing more happens in its directory
+	for range 3 {
+		if r := s.refresh(t); r.New != 0 {
+			t.Fatalf("%d records came in without the key that vouches for them", r.New)
+		}
+	}
+	deliver(t, s.cfg.Folder, middle)
+	for range 4 {
+		s.refresh(t)
+	}
+	if m, err := s.Master(t.Context()); err != nil || m.Writer != ferry.WriterID(heir.Public().WriterID()) {
+		t.Errorf("the master is %s, want the heir (%v)", m.Name, err)
+	}
+}
+
 // A record of an epoch that nobody has given waits without being opened again.
 func TestEpochWithoutKey(t *testing.T) {
 	s := newSite(t)
