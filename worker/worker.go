@@ -23,6 +23,7 @@ import (
 type Config struct {
 	Agent   ferry.AgentName
 	Machine string
+	Version string // of this ferry, which the channel is told; "" tells it nothing
 	Channel *channel.Channel
 	Writer  *channel.Writer
 	Gate    *worktree.Gate
@@ -74,6 +75,7 @@ type Worker struct {
 	fleet   *Fleet
 	pulse   pulse
 	sealing sealing
+	intro   introduction
 	next    time.Duration            // after which a pass is due though nothing has happened
 	unsaid  []*closing               // closed attempts whose records could not be written yet
 	left    map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
@@ -246,6 +248,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	w.steps, w.why = steps, stopped
 	w.deliver(ctx, now)
 	w.report(steps, stopped, now)
+	w.introduce(ctx, now)
 	w.beat(ctx)
 	w.seal(ctx, now)
 	return nil

@@ -186,7 +186,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		}
 	}
 	return worker.Config{
-		Agent: agent, Machine: machine.Name(), Channel: p.channel, Writer: writer, Gate: gate,
+		Agent: agent, Machine: machine.Name(), Version: version().Version, Channel: p.channel, Writer: writer, Gate: gate,
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
 		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
