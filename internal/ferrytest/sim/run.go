@@ -123,6 +123,12 @@ func (b Batch) Run() {
 // Replay gives the command that runs a seed again and prints its trace.
 func (r *Report) Replay() string {
 	s := fmt.Sprintf("scripts/simulate -seeds 1 -seed %d -trace", r.Seed)
+	switch {
+	case r.Scenario.Allowed == 0:
+		s += fmt.Sprintf(" -scenario %q", r.Scenario.Name)
+	case r.Scenario.Allowed != AllFaults:
+		s += " -faults " + r.Scenario.Allowed.String()
+	}
 	if r.Scenario.Mutant != MutantNone {
 		s += " -mutant " + string(r.Scenario.Mutant)
 	}

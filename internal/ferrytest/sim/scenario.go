@@ -95,8 +95,9 @@ type Scenario struct {
 	Orders    int
 	Delay     Delay
 	Faults    Faults
-	Liveness  bool // faults end, and then every order has to
-	Peer      bool // the workers follow the rule of the oldest claim
+	Allowed   Faults // what Faults was drawn from, in a swarm
+	Liveness  bool   // faults end, and then every order has to
+	Peer      bool   // the workers follow the rule of the oldest claim
 	Mutant    Mutant
 	WallSeed  uint64 // another one gives other wall clocks in the same world
 
@@ -138,6 +139,7 @@ func Swarm(seed uint64, allowed Faults) Scenario {
 		}
 	}
 	sc.Faults &= allowed
+	sc.Allowed = allowed
 	sc.rates = drawRates(r)
 	return sc
 }

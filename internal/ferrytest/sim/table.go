@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -45,19 +44,32 @@ func (t *Table) Err() error {
 	return nil
 }
 
-// Write writes the table in Markdown, and under it how often each of the sights was seen.
-func (t *Table) Write(out io.Writer) error {
-	var b strings.Builder
+// Head gives the first two lines of the table, in Markdown.
+func (t *Table) Head() string {
 	head := []string{
 		"scenario", "seeds", "orders", "ended", "starts/order", "double starts", "wasted", "longest overlap", "lapses", "second results",
 		"CAS refusals", "order→start p50/p99 s", "violations",
 	}
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for _, name := range slices.Sorted(slices.Values(t.names)) {
-		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(t.rows[name].cells(), " | "))
+	return fmt.Sprintf("| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+}
+
+// Row gives the line of a scenario.
+func (t *Table) Row(name string) string {
+	row := t.rows[name]
+	if row == nil {
+		row = &Stats{}
 	}
+	return fmt.Sprintf("| %s | %s |\n", name, strings.Join(row.cells(), " | "))
+}
+
+// Names gives the names of the scenarios, in the order in which they were added.
+func (t *Table) Names() []string { return slices.Clone(t.names) }
+
+// Seen says how often each of the sights was seen.
+func (t *Table) Seen() string {
+	var b strings.Builder
 	all := t.Total()
-	fmt.Fprintf(&b, "\nseen: ")
+	b.WriteString("seen: ")
 	for i, name := range SightNames() {
 		if i > 0 {
 			b.WriteString(", ")
@@ -65,8 +77,7 @@ func (t *Table) Write(out io.Writer) error {
 		fmt.Fprintf(&b, "%s %d", name, all.Sights[i])
 	}
 	fmt.Fprintf(&b, "\n%d events, %d records\n", all.Events, all.Records)
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 func (s *Stats) cells() []string {

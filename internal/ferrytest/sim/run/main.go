@@ -33,6 +33,7 @@ type options struct {
 	workers     int
 	faults      string
 	mutant      string
+	scenario    string
 	trace       bool
 	table       bool
 }
@@ -45,6 +46,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many worlds run at the same `time`")
 	fs.StringVar(&o.faults, "faults", "all", "the faults that may be drawn: all, none, or a `list` of "+strings.Join(sim.FaultNames(), ","))
 	fs.StringVar(&o.mutant, "mutant", "", "leave out a `rule`, and expect a violation: "+mutants())
+	fs.StringVar(&o.scenario, "scenario", "", "run the one of -table with this `name` in place of the swarm")
 	fs.BoolVar(&o.trace, "trace", false, "print what happens in each world")
 	fs.BoolVar(&o.table, "table", false, "run the scenarios of docs/performance.md in place of the swarm")
 	if err := fs.Parse(args); err != nil {
@@ -76,8 +78,15 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	named, err := find(o.scenario)
+	if err != nil {
+		return err
+	}
 	scenario := func(seed uint64) sim.Scenario {
-		sc := sim.Swarm(seed, faults)
+		sc := named
+		if o.scenario == "" {
+			sc = sim.Swarm(seed, faults)
+		}
 		sc.Mutant = sim.Mutant(o.mutant)
 		return sc
 	}
@@ -86,17 +95,36 @@ func run(args []string, out io.Writer) error {
 	}
 	table := sim.NewTable()
 	if o.table {
+		fmt.Fprint(out, table.Head())
 		for _, sc := range sim.Scenarios() {
 			sc.Mutant = sim.Mutant(o.mutant)
 			batch(o, func(uint64) sim.Scenario { return sc }, table, out)
+			fmt.Fprint(out, table.Row(sc.Name))
 		}
 	} else {
 		batch(o, scenario, table, out)
+		fmt.Fprint(out, table.Head())
+		for _, name := range slices.Sorted(slices.Values(table.Names())) {
+			fmt.Fprint(out, table.Row(name))
+		}
 	}
-	if err := table.Write(out); err != nil {
-		return err
-	}
+	fmt.Fprintf(out, "\n%s", table.Seen())
 	return table.Err()
+}
+
+// find gives the scenario with a name, or none for none.
+func find(name string) (sim.Scenario, error) {
+	var names []string
+	for _, sc := range sim.Scenarios() {
+		if sc.Name == name {
+			return sc, nil
+		}
+		names = append(names, fmt.Sprintf("%q", sc.Name))
+	}
+	if name != "" {
+		return sim.Scenario{}, fmt.Errorf("-scenario %q: want one of %s", name, strings.Join(names, ", "))
+	}
+	return sim.Scenario{}, nil
 }
 
 func batch(o options, scenario func(uint64) sim.Scenario, table *sim.Table, out io.Writer) {
