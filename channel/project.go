@@ -24,8 +24,9 @@ type projector struct {
 	trusted  trusted          // nil where it has to be read
 	touched  []ferry.RecordID // orders to fold
 	queued   map[ferry.RecordID]bool
-	found    map[ferry.RecordID]*lookup // of the orders that are being folded
-	own      map[chain]uint64           // the highest number of these frames that this machine signed
+	found    map[ferry.RecordID]*lookup      // of the orders that are being folded
+	own      map[chain]uint64                // the highest number of these frames that this machine signed
+	heads    map[ferry.WriterID][]ferry.Head // what the last record of each writer that counts has seen
 	known    map[ferry.RecordID]depended
 	stale    bool // something came in that the roster may depend on
 	ruled    bool // the roster was computed anew
@@ -51,6 +52,9 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 		if err := p.add(ctx, f); err != nil {
 			return fmt.Errorf("index the record at %d: %w", f.off, err)
 		}
+	}
+	if err := p.witnesses(ctx); err != nil {
+		return err
 	}
 	if err := p.fold(ctx); err != nil {
 		return err
@@ -89,7 +93,7 @@ func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, err
 	p := &projector{
 		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: map[ferry.RecordID]parsed{}},
 		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
-		own:    map[chain]uint64{},
+		own: map[chain]uint64{}, heads: map[ferry.WriterID][]ferry.Head{},
 		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
 	}
 	if _, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`); err != nil {
@@ -178,7 +182,7 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 		}
 	}
 	if main {
-		return p.witness(ctx, ch.writer, rec.Saw)
+		p.heads[ch.writer] = rec.Saw
 	}
 	return nil
 }

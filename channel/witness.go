@@ -29,10 +29,35 @@ type Doubt struct {
 	Since   time.Time  // when this machine noticed that it was missing
 }
 
-// witness keeps the heads that a record names and that are not here. What a writer says last is what it says.
-func (p *projector) witness(ctx context.Context, w ferry.WriterID, heads []ferry.Head) error {
-	if _, err := p.q.ExecContext(ctx, `DELETE FROM saw WHERE witness = ?`, string(w)); err != nil {
+// witnesses keeps of each writer the heads that its last record of this batch names and that are not here. What a writer says
+// last is what it says.
+func (p *projector) witnesses(ctx context.Context) error {
+	if len(p.heads) == 0 {
+		return nil
+	}
+	kept := map[ferry.WriterID]bool{}
+	err := each(ctx, p.q, func(rows *sql.Rows) error {
+		var w ferry.WriterID
+		err := rows.Scan(&w)
+		kept[w] = true
 		return err
+	}, `SELECT DISTINCT witness FROM saw`)
+	if err != nil {
+		return err
+	}
+	for w, heads := range p.heads {
+		if err := p.witness(ctx, w, heads, kept[w]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *projector) witness(ctx context.Context, w ferry.WriterID, heads []ferry.Head, kept bool) error {
+	if kept {
+		if _, err := p.q.ExecContext(ctx, `DELETE FROM saw WHERE witness = ?`, string(w)); err != nil {
+			return err
+		}
 	}
 	for _, h := range heads {
 		s, err := p.standing(ctx, chain{h.Writer, h.Epoch})
