@@ -84,14 +84,10 @@ func replacement(rec ferry.Record, text string) (ferry.Body, error) {
 		return nil, errors.New("its body is not understood here")
 	}
 	t := rec.Body.Type()
-	switch {
-	case statement(t), t == ferry.TypeRedact, t == ferry.TypeForkProof, t == ferry.TypeSeal, t == ferry.TypeCheckpoint:
-		return nil, fmt.Errorf("a record of the type %s cannot be redacted", t)
-	}
 	if _, is := rec.Body.(*ferry.Opaque); is {
 		return nil, errors.New("it needs a newer ferry")
 	}
-	b, err := decodeBody(t, []byte(text))
+	b, err := DecodeRedacted(t, text)
 	switch {
 	case err != nil:
 		return nil, err
@@ -101,6 +97,15 @@ func replacement(rec ferry.Record, text string) (ferry.Body, error) {
 		return nil, fmt.Errorf("of the %s more than its texts would change", t)
 	}
 	return b, nil
+}
+
+// DecodeRedacted reads the body that a redaction gives a record of a type. Who has the body that was signed compares the two.
+func DecodeRedacted(t ferry.Type, text string) (ferry.Body, error) {
+	switch {
+	case statement(t), t == ferry.TypeRedact, t == ferry.TypeForkProof, t == ferry.TypeSeal, t == ferry.TypeCheckpoint:
+		return nil, fmt.Errorf("a record of the type %s cannot be redacted", t)
+	}
+	return decodeBody(t, []byte(text))
 }
 
 // withoutTexts gives what of a body a redaction has to leave as it is; nil where that is nothing.
@@ -134,6 +139,34 @@ func withoutTexts(b ferry.Body) any {
 // amended gives a record as it is read under the redactions that name it: the last of them that holds, those of the present
 // master before those of its predecessors.
 func amended(rec ferry.Record, by []ferry.Record, roster *authority.Roster) ferry.Record {
+	if b, _, ok := inForce(rec, by, roster); ok {
+		rec.Body = b
+	}
+	return rec
+}
+
+// inForce gives the body that is read in place of a record's own, and the redaction that says so.
+func inForce(rec ferry.Record, by []ferry.Record, roster *authority.Roster) (ferry.Body, ferry.RecordID, bool) {
+	SortRedactions(by, roster)
+	for _, r := range by {
+		if _, _, counts := roster.Counts(r, ""); !counts {
+			continue
+		}
+		for _, named := range r.Body.(*ferry.Redact).Records {
+			if named.ID != rec.ID {
+				continue
+			}
+			if b, err := replacement(rec, named.Body); err == nil {
+				return b, r.ID, true
+			}
+		}
+	}
+	return nil, ferry.RecordID{}, false
+}
+
+// SortRedactions puts the redaction first that is to be followed before the others: those of the present master come before
+// those of its predecessors, and the last first.
+func SortRedactions(by []ferry.Record, roster *authority.Roster) {
 	master, _ := roster.Master()
 	slices.SortFunc(by, func(a, b ferry.Record) int {
 		mine := func(r ferry.Record) int {
@@ -144,21 +177,6 @@ func amended(rec ferry.Record, by []ferry.Record, roster *authority.Roster) ferr
 		}
 		return cmp.Or(cmp.Compare(mine(a), mine(b)), cmp.Compare(b.Seq, a.Seq), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	for _, r := range by {
-		if _, _, counts := roster.Counts(r, ""); !counts {
-			continue
-		}
-		for _, named := range r.Body.(*ferry.Redact).Records {
-			if named.ID != rec.ID {
-				continue
-			}
-			if b, err := replacement(rec, named.Body); err == nil {
-				rec.Body = b
-				return rec
-			}
-		}
-	}
-	return rec
 }
 
 // amend gives a record of the index as it is read.
@@ -176,20 +194,46 @@ func (r *reader) amend(ctx context.Context, rec ferry.Record) (ferry.Record, err
 	if !r.redacted[rec.ID] {
 		return rec, nil
 	}
-	at, err := places(ctx, r.q, `SELECT `+placeColumns+` FROM records WHERE main = 1 AND id IN (SELECT by FROM redactions WHERE id = ?)`, rec.ID[:])
+	by, err := r.c.redactionsOf(ctx, r.q, rec.ID)
 	if err != nil {
 		return rec, err
 	}
+	return amended(rec, by, r.roster), nil
+}
+
+// redactionsOf gives the redactions that name a record, whether they count or not.
+func (c *Channel) redactionsOf(ctx context.Context, q querier, id ferry.RecordID) ([]ferry.Record, error) {
+	at, err := places(ctx, q, `SELECT `+placeColumns+` FROM records WHERE main = 1 AND id IN (SELECT by FROM redactions WHERE id = ?)`, id[:])
+	if err != nil {
+		return nil, err
+	}
 	var by []ferry.Record
 	for _, pl := range at {
-		p, err := r.c.load(pl)
+		p, err := c.load(pl)
 		if err != nil {
-			return rec, err
+			return nil, err
 		}
-		other, _ := p.record()
-		by = append(by, other)
+		rec, _ := p.record()
+		by = append(by, rec)
 	}
-	return amended(rec, by, r.roster), nil
+	return by, nil
+}
+
+// RedactedBy gives the redaction whose body is read in place of a record's own; ok is false when the record is read as it was
+// signed.
+func (c *Channel) RedactedBy(ctx context.Context, id ferry.RecordID) (redaction ferry.Record, ok bool, err error) {
+	rec, here, err := c.Record(ctx, id)
+	if err != nil || !here {
+		return redaction, false, err
+	}
+	by, err := c.redactionsOf(ctx, c.db, id)
+	if err != nil || len(by) == 0 {
+		return redaction, false, err
+	}
+	if _, which, found := inForce(rec, by, c.authority()); found {
+		return c.Record(ctx, which)
+	}
+	return redaction, false, nil
 }
 
 // redacts keeps which records a redaction names. Whether it counts is asked when they are read.

@@ -87,7 +87,8 @@ func (c *chains) settle() error {
 	for range len(c.feeds) + 5 {
 		opened := c.open()
 		c.roster = authority.Evaluate(c.id, c.roots(), c)
-		if digest := c.roster.Digest(); !opened && digest == before {
+		redacted := c.redact()
+		if digest := c.roster.Digest(); !opened && !redacted && digest == before {
 			return nil
 		} else {
 			before = digest
@@ -123,10 +124,7 @@ func (n *node) open(key sign.PublicKey) {
 		return
 	}
 	n.rec, n.why = channel.Decode(v)
-	n.rec.Saw = nil
-	for _, h := range n.head.Saw {
-		n.rec.Saw = append(n.rec.Saw, ferry.Head{Writer: ferry.WriterID(h.Writer), Epoch: h.Epoch, Seq: h.Seq, ID32: h.ID32})
-	}
+	n.rec.Saw = n.saw()
 	if need := ferry.Missing(n.head.Need); len(need) > 0 {
 		n.rec.Body = &ferry.Opaque{Is: ferry.Type(n.head.Type), Need: need}
 	}
@@ -136,6 +134,53 @@ func (n *node) judge(err error) {
 	if n.sound = err == nil; err != nil {
 		n.why = err.Error()
 	}
+}
+
+// redact gives the bodies of redactions that count to the records that are here without what was signed.
+func (c *chains) redact() (changed bool) {
+	counted := c.counted()
+	var by []ferry.Record
+	for _, n := range c.order {
+		if _, is := n.rec.Body.(*ferry.Redact); !is || !counted[n.id] {
+			continue
+		}
+		if _, _, ok := c.roster.Counts(n.rec, ""); ok {
+			by = append(by, n.rec)
+		}
+	}
+	channel.SortRedactions(by, c.roster)
+	done := map[ferry.RecordID]bool{}
+	for _, r := range by {
+		for _, named := range r.Body.(*ferry.Redact).Records {
+			n := c.nodes[named.ID]
+			if n == nil || n.bytes != nil || done[n.id] {
+				continue
+			}
+			b, err := channel.DecodeRedacted(ferry.Type(n.head.Type), named.Body)
+			if err != nil {
+				continue
+			}
+			done[n.id] = true
+			changed = changed || n.rec.Body == nil
+			n.fill(b)
+		}
+	}
+	return changed
+}
+
+// fill makes the record of a node of which only the header is here.
+func (n *node) fill(b ferry.Body) {
+	n.rec = ferry.Record{
+		ID: n.id, Writer: ferry.WriterID(n.head.Writer), Epoch: n.head.Epoch, Seq: n.head.Seq, Time: n.head.Time, Saw: n.saw(), Body: b,
+	}
+}
+
+func (n *node) saw() []ferry.Head {
+	var out []ferry.Head
+	for _, h := range n.head.Saw {
+		out = append(out, ferry.Head{Writer: ferry.WriterID(h.Writer), Epoch: h.Epoch, Seq: h.Seq, ID32: h.ID32})
+	}
+	return out
 }
 
 // roots gives the root records with the keys that have signed them.
@@ -239,7 +284,7 @@ func (c *chains) Acts(w ferry.WriterID) []ferry.Record {
 		keep, _ := c.roster.Chain(w, epoch)
 		branch, _ := c.branch(feed{w, epoch}, keep)
 		for _, n := range branch {
-			if n.bytes != nil && n.rec.Body != nil && isAct(ferry.Type(n.head.Type)) {
+			if n.rec.Body != nil && isAct(ferry.Type(n.head.Type)) {
 				out = append(out, n.rec)
 			}
 		}

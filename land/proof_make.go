@@ -28,10 +28,11 @@ func isStatement(t ferry.Type) bool {
 
 // chosen says which records go into a receipt: whole, or as a header with signatures.
 type chosen struct {
-	about   map[ferry.RecordID]bool // about the order
-	rules   map[ferry.WriterID]bool // masters and delegates: their whole chains
-	limited map[ferry.WriterID]bool // delegates with a number of uses: their acts
-	upTo    map[feed]uint64         // how far the chains of the others are needed
+	about    map[ferry.RecordID]bool // about the order, or a redaction of one that is
+	redacted map[ferry.RecordID]bool // about the order, and read otherwise than it was signed: what was signed stays out
+	rules    map[ferry.WriterID]bool // masters and delegates: their whole chains
+	limited  map[ferry.WriterID]bool // delegates with a number of uses: their acts
+	upTo     map[feed]uint64         // how far the chains of the others are needed
 }
 
 // MakeReceiptFile writes the proof that an order has landed as one file, for readers who have nothing else: what is said
@@ -102,10 +103,19 @@ func choose(ctx context.Context, ch *channel.Channel, order ferry.RecordID) (*ch
 	if err != nil {
 		return nil, err
 	}
-	c := &chosen{about: map[ferry.RecordID]bool{order: true}, rules: map[ferry.WriterID]bool{}, limited: map[ferry.WriterID]bool{}, upTo: map[feed]uint64{}}
+	c := &chosen{about: map[ferry.RecordID]bool{}, redacted: map[ferry.RecordID]bool{}, rules: map[ferry.WriterID]bool{}, limited: map[ferry.WriterID]bool{}, upTo: map[feed]uint64{}}
 	for _, e := range entries {
-		c.about[e.ID] = true
 		c.needs(feed{e.Writer, e.Epoch}, e.Seq)
+		by, redacted, err := ch.RedactedBy(ctx, e.ID)
+		if err != nil {
+			return nil, err
+		}
+		if redacted {
+			c.redacted[e.ID], c.about[by.ID] = true, true
+			c.needs(feed{by.Writer, by.Epoch}, by.Seq)
+			continue
+		}
+		c.about[e.ID] = true
 	}
 	cuts := map[feed]uint64{}
 	err = ch.Raw(ctx, func(file []byte) error {
@@ -154,7 +164,7 @@ func (c *chosen) wants(r sign.Unverified) (whole, top bool) {
 	h := r.Header()
 	w, t := ferry.WriterID(h.Writer), ferry.Type(h.Type)
 	rules := c.rules[w]
-	whole = c.about[r.ID()] || t == ferry.TypeRoot || rules && isStatement(t) || c.limited[w] && isAct(t)
+	whole = c.about[r.ID()] || t == ferry.TypeRoot || rules && isStatement(t) || c.limited[w] && isAct(t) && !c.redacted[r.ID()]
 	return whole, rules || h.Seq <= c.upTo[feed{w, h.Epoch}]
 }
 

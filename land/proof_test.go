@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,36 @@ func proven(t *testing.T, moved bool) (*fleet, land.Outcome, []byte) {
 	file, err := land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1")
 	f.must(err)
 	return f, out, file
+}
+
+// A receipt holds without what was redacted, and only with the redaction.
+func TestAReceiptOfRedactedRecords(t *testing.T) {
+	f, out, _ := proven(t, true)
+	task := f.task(out.Order)
+	order, result := *task.Order, *task.Results[0].Result
+	order.Text = "# Fix add\n\nIt [redacted]."
+	result.Answer = "[redacted]"
+	redaction, err := f.operator.Redact(t.Context(), f.now, "a secret", map[ferry.RecordID]ferry.Body{out.Order: &order, task.Results[0].ID: &result})
+	f.must(err)
+	file, err := land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1")
+	f.must(err)
+	p, err := verified(file)
+	f.must(err)
+	if !p.OK || p.State != ferry.StateLanded || p.Commit != out.Commit || len(p.Did) != 5 {
+		t.Errorf("proof = %+v", p)
+	}
+	if bytes.Contains(file, []byte("subtracts")) {
+		t.Error("the receipt holds what was taken out")
+	}
+	top, entries := takeApart(t, file)
+	without := slices.DeleteFunc(entries, func(e entry) bool {
+		r, err := sign.ParseHeader(e.data)
+		return err == nil && ferry.RecordID(r.ID()) == redaction
+	})
+	if len(without) == len(entries) {
+		t.Fatal("the redaction is not in the receipt")
+	}
+	refused(t, "without the redaction", putTogether(top, without))
 }
 
 func TestAReceiptProvesALandingByItself(t *testing.T) {

@@ -38,8 +38,8 @@ func (a *app) redactCommand() *cobra.Command {
 read with --stdin; as an argument it would be seen by others and kept by the shell.
 
 Of an order, a verdict and a landing only the texts can change; a statement of who
-may do what cannot be redacted. Whoever had the folder may have read the secret:
-change it too.`,
+may do what cannot be redacted. The signed bytes stay in the folder and in archives,
+and whoever had them may have read the secret: change it too.`,
 		Example: `  ferry channel redact t-first --reason "a token in the order" --dry-run
   pass show api-token | ferry channel redact t-first --stdin --reason "a token"
   ferry channel redact 3f2a9c01 --pattern 'AKIA[0-9A-Z]{16}' --reason "a key id"`,
