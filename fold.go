@@ -17,6 +17,8 @@ type History struct {
 	Issuer   WriterID
 	IssuedAt time.Time
 	Records  []Record // counted records whose subject is ID, in any order
+	// Name gives the name of a member. It is asked where the order is addressed to an agent.
+	Name func(WriterID) AgentName
 }
 
 // View is what an order needs to know of everything else.
@@ -230,6 +232,16 @@ func stronger(a, b Record) bool {
 // a single start would leave no number for the next.
 const maxSkip = 1000
 
+// addressed reports whether an order was ever given to a writer: to everybody, or to its name. What it began stays its own
+// when the order goes to somebody else.
+func (f *fold) addressed(w WriterID) bool {
+	to := []AgentName{f.h.Order.To}
+	for _, r := range f.reassigns {
+		to = append(to, r.Body.(*Reassign).To)
+	}
+	return slices.Contains(to, "") || f.h.Name != nil && slices.Contains(to, f.h.Name(w))
+}
+
 // attempts joins starts with their runs and stops. Of several starts of one attempt by one writer, and of several stops or
 // results of one start, the first in the writer's chain counts: what comes after it cannot take its place.
 func (f *fold) attempts() {
@@ -244,6 +256,9 @@ func (f *fold) attempts() {
 		b := r.Body.(*Start)
 		if b.Attempt > max(maxSkip, f.t.Attempt+1) {
 			break
+		}
+		if !f.addressed(r.Writer) {
+			continue
 		}
 		c, ok := claims[b.Claim]
 		if !ok || c.Writer != r.Writer || c.Body.(*Claim).Attempt != b.Attempt || b.Attempt < 1 || begun[place{b.Attempt, r.Writer, RecordID{}}] {

@@ -98,7 +98,7 @@ func (f *fold) liveClaims() {
 	}
 	last := map[WriterID]Record{}
 	for _, r := range inChain(f.claims) {
-		if r.Body.(*Claim).Attempt == f.t.Attempt+1 {
+		if r.Body.(*Claim).Attempt == f.t.Attempt+1 && f.addressed(r.Writer) {
 			last[r.Writer] = r
 		}
 	}
@@ -148,11 +148,28 @@ func (f *fold) stand() {
 
 // landable reports whether a landing names a result of this order that was
 // not refuted and that somebody else made: a refuted one cannot land, whoever
-// says it did, and nobody lands its own work.
+// says it did, and nobody lands its own work. Where the order asks for a
+// review or an approval, the landing names the one that it rests on, which a
+// later word of a reviewer does not take back.
 func (f *fold) landable(b *Landed, by WriterID) bool {
-	return slices.ContainsFunc(f.t.Results, func(o Outturn) bool {
+	i := slices.IndexFunc(f.t.Results, func(o Outturn) bool {
 		return o.ID == b.Result && o.Writer != by && o.Evidence.Status != EvidenceRefuted
 	})
+	if i < 0 {
+		return false
+	}
+	o := &f.t.Results[i]
+	approved := slices.ContainsFunc(f.approves, func(r Record) bool {
+		return r.ID == b.Approve && r.Body.(*Approve).Result == o.ID && r.Writer != o.Writer
+	})
+	kept := slices.ContainsFunc(o.Verdicts, func(v Review) bool { return v.ID == b.Verdict && v.Decision == DecisionKeep })
+	switch {
+	case f.h.Order.NeedsApproval:
+		return approved
+	case f.h.Order.NeedsReview:
+		return approved || kept
+	}
+	return true
 }
 
 func (f *fold) failure(id RecordID) {

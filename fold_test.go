@@ -96,8 +96,17 @@ func (s *story) approve(w ferry.WriterID, result string) *story {
 	return s.add("approve", w, &ferry.Approve{Order: id("order"), Result: id(result), Commit: commit(result)})
 }
 
-func (s *story) land(result string) *story {
-	return s.add("landed", master, &ferry.Landed{Order: id("order"), Result: id(result), Target: "main", Commit: commit("landed")})
+// land lands a result on the word of a verdict or an approval, or of none.
+func (s *story) land(result, word string) *story {
+	b := &ferry.Landed{Order: id("order"), Result: id(result), Target: "main", Commit: commit("landed")}
+	switch word {
+	case "":
+	case "approve":
+		b.Approve = id(word)
+	default:
+		b.Verdict = id(word)
+	}
+	return s.add("landed", master, b)
 }
 
 func (s *story) interrupt(name string, a ferry.Action, seen ...string) *story {
@@ -144,7 +153,10 @@ func (s *story) fold(deps map[ferry.RecordID]ferry.State) ferry.Task {
 
 func fold(s *story, recs []ferry.Record, deps map[ferry.RecordID]ferry.State) ferry.Task {
 	return ferry.Fold(
-		ferry.History{Channel: id("channel"), ID: id("order"), Order: &s.order, Issuer: master, Records: recs},
+		ferry.History{
+			Channel: id("channel"), ID: id("order"), Order: &s.order, Issuer: master, Records: recs,
+			Name: func(w ferry.WriterID) ferry.AgentName { return ferry.AgentName(w[:4]) },
+		},
 		ferry.View{
 			Depend: func(r ferry.RecordID) (ferry.Label, ferry.State, bool) {
 				st, ok := deps[r]
@@ -208,7 +220,7 @@ func TestStates(t *testing.T) {
 		{"second revision", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges).work(wisp, 2, ""), ferry.StateAwaitingReview, "", false},
 		{"refuted", newStory(plain).work(wisp, 1, "refute"), ferry.StateRefuted, "", true},
 		{"refuted, then accepted all the same", newStory(review).work(wisp, 1, "refute").verdict("v", master, "result1-wisp", ferry.DecisionKeep), ferry.StateRefuted, "", true},
-		{"refuted, then 'landed' all the same", newStory(plain).work(wisp, 1, "refute").land("result1-wisp"), ferry.StateRefuted, "", true},
+		{"refuted, then 'landed' all the same", newStory(plain).work(wisp, 1, "refute").land("result1-wisp", ""), ferry.StateRefuted, "", true},
 		{"refuted, next attempt failed", newStory(plain).work(wisp, 1, "refute").start(wisp, 2).stop(wisp, 2, ferry.StopFault), ferry.StateOpen, "", true},
 		{"refuted until used up", newStory(ferry.Order{MaxAttempts: 2}).work(wisp, 1, "refute").work(wisp, 2, "refute"), ferry.StateFailed, "2 of 2 attempts are used up (last: a check failed)", false},
 		{"denied", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionReject), ferry.StateFailed, "denied: notes of v", false},
@@ -218,8 +230,16 @@ func TestStates(t *testing.T) {
 		{"cancelled while running", newStory(plain).start(wisp, 1).add("c", master, &ferry.Cancel{Order: id("order"), Reason: "not needed"}), ferry.StateCancelled, "not needed", false},
 		{"killed", newStory(plain).start(wisp, 1).interrupt("k", ferry.ActionKill), ferry.StateKilled, "note of k", false},
 		{"a retry does not undo a kill", newStory(plain).start(wisp, 1).interrupt("k", ferry.ActionKill).interrupt("r", ferry.ActionRetry, "k"), ferry.StateKilled, "", false},
-		{"landed", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionKeep).land("result1-wisp"), ferry.StateLanded, "", false},
-		{"landed, then killed", newStory(plain).work(wisp, 1, "").land("result1-wisp").interrupt("k", ferry.ActionKill), ferry.StateLanded, "", false},
+		{"landed", newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionKeep).land("result1-wisp", "v"), ferry.StateLanded, "", false},
+		{"landed, then sent back", newStory(review).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionKeep).land("result1-wisp", "v").verdict("w", critic, "result1-wisp", ferry.DecisionChanges), ferry.StateLanded, "", false},
+		{"'landed' without the review", newStory(review).work(wisp, 1, "").land("result1-wisp", ""), ferry.StateAwaitingReview, "", false},
+		{"'landed' on a send-back", newStory(review).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionChanges).land("result1-wisp", "v"), ferry.StateChangesRequested, "", true},
+		{"'landed' without the approval", newStory(both).work(wisp, 1, "").verdict("v", critic, "result1-wisp", ferry.DecisionKeep).land("result1-wisp", "v"), ferry.StateAccepted, "", false},
+		{"landed on the approval", newStory(both).work(wisp, 1, "").approve(master, "result1-wisp").land("result1-wisp", "approve"), ferry.StateLanded, "", false},
+		{"taken by another than it is for", newStory(ferry.Order{To: "wisp"}).work(gale, 1, ""), ferry.StateOffered, "", true},
+		{"claimed by another than it is for", newStory(ferry.Order{To: "wisp"}).claim(gale, 1), ferry.StateOffered, "", true},
+		{"taken before it went to another", newStory(ferry.Order{To: "wisp"}).work(wisp, 1, "").reassign("x", master, "gale"), ferry.StateDone, "", false},
+		{"landed, then killed", newStory(plain).work(wisp, 1, "").land("result1-wisp", "").interrupt("k", ferry.ActionKill), ferry.StateLanded, "", false},
 		{"a result that never started", newStory(plain).result(wisp, 1, ""), ferry.StateOpen, "", true},
 		{"a result on another's start", newStory(plain).start(wisp, 1).add("x", gale, &ferry.Result{Order: id("order"), Attempt: 1, Start: id("start1-wisp")}), ferry.StateRunning, "", false},
 		{"a question is open", newStory(plain).ask("q", "no-progress"), ferry.StateBlocked, "and now?", false},
@@ -380,7 +400,7 @@ func TestFinalStatesAreNeverLeft(t *testing.T) {
 		ferry.StateLanded: {ferry.StateLanded}, ferry.StateCancelled: {ferry.StateCancelled, ferry.StateLanded},
 		ferry.StateKilled: {ferry.StateKilled, ferry.StateCancelled, ferry.StateLanded},
 	}
-	s := chapter().interrupt("k", ferry.ActionKill).land("result2-gale").ask("q3", "other").answer("q3", "cancel").
+	s := chapter().interrupt("k", ferry.ActionKill).land("result2-gale", "").ask("q3", "other").answer("q3", "cancel").
 		add("c", master, &ferry.Cancel{Order: id("order")}).
 		add("twice", gale, &ferry.Result{Order: id("order"), Attempt: 2, Start: id("start2-gale"), Summary: "refute"}).
 		add("undo", master, &ferry.Answer{Order: id("order"), Question: id("q3"), Option: "retry"})

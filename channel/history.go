@@ -78,7 +78,10 @@ func (r *reader) records(ctx context.Context, at []place) ([]ferry.Record, error
 
 // assemble makes the history of an order from the records about it, leaving out what does not count.
 func assemble(channel, id ferry.RecordID, recs []ferry.Record, roster *authority.Roster) (h ferry.History, ok bool) {
-	h = ferry.History{Channel: channel, ID: id}
+	h = ferry.History{Channel: channel, ID: id, Name: func(w ferry.WriterID) ferry.AgentName {
+		m, _ := roster.Member(w)
+		return m.Name
+	}}
 	for _, rec := range recs {
 		if order, is := rec.Body.(*ferry.Order); is && rec.ID == id {
 			if _, _, counts := roster.Counts(rec, ""); !counts {

@@ -195,7 +195,10 @@ func (v *verifier) fold(judge ferry.Judge) *ferry.Task {
 	if n != nil {
 		order = n.rec.Body
 	}
-	h := ferry.History{Channel: c.id, ID: v.file.order}
+	h := ferry.History{Channel: c.id, ID: v.file.order, Name: func(w ferry.WriterID) ferry.AgentName {
+		m, _ := c.roster.Member(w)
+		return m.Name
+	}}
 	if h.Order, ok = order.(*ferry.Order); !ok || !v.counted[n.id] {
 		v.problem("the order %s is not here, or does not hold", v.file.order)
 		return nil
