@@ -200,12 +200,24 @@ func (p *parsed) record() (rec ferry.Record, why string) {
 		return *p.rec, ""
 	}
 	b, err := decodeBody(ferry.Type(p.head.Type), p.body)
+	if err != nil && statement(ferry.Type(p.head.Type)) && onlyUnknownKeys(ferry.Type(p.head.Type), p.body) {
+		// A newer ferry says more here than this one can obey, which must not end in obeying less.
+		p.rec.Body = &ferry.Opaque{Is: ferry.Type(p.head.Type), Need: []string{"unknown-keys"}}
+		return *p.rec, ""
+	}
 	if err != nil {
 		p.why = err.Error()
 		return *p.rec, p.why
 	}
 	p.rec.Body = b
 	return *p.rec, ""
+}
+
+// onlyUnknownKeys reports whether keys that this version does not know are all that is wrong with a body.
+func onlyUnknownKeys(t ferry.Type, body []byte) bool {
+	b := ferry.New(t)
+	ignored, err := sign.DecodeJSON(body, b, sign.Ignore)
+	return err == nil && ignored > 0 && checkBody(b) == nil
 }
 
 func headsOf(saw []sign.Head) []ferry.Head {
