@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
+	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
@@ -272,7 +273,13 @@ func (l *landing) checkMerged(ctx context.Context, tip, merged ferry.Commit) (*D
 			return nil, err
 		}
 	}
-	c.Dir = filepath.Join(c.Dir, "merge-"+l.task.ID.Short())
+	if err := atomicfile.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Dir, err = os.MkdirTemp(c.Dir, "merge-"+l.task.ID.Short()+"-"); err != nil { // another process may land the same order
+		return nil, fmt.Errorf("make a directory for the checks of the merge: %w", err)
+	}
 	checks, err := evidence.RunChecks(ctx, c)
 	if err != nil {
 		return nil, err

@@ -418,12 +418,24 @@ func TestALandedRefWithoutAJournalIsRecorded(t *testing.T) {
 }
 
 func TestTwoLandingsAtTheSameTime(t *testing.T) {
+	for commits, moved := range map[string]map[string]string{"2": nil, "3": {"README": "hello world\n"}} {
+		t.Run(commits+" commits", func(t *testing.T) { landTwice(t, moved, commits) })
+	}
+}
+
+// landTwice lands an order by two commands that share everything of their machine.
+func landTwice(t *testing.T, moved map[string]string, commits string) {
+	t.Helper()
 	f := newFleet(t, broken)
-	id := f.order("t-1", nil)
+	id := f.order("t-1", func(o *ferry.Order) { o.Checks = []string{"sleep 0.2; sh check.sh"} })
 	f.work(id, fixed)
+	if moved != nil {
+		f.commit(moved)
+	}
 	var outs [2]land.Outcome
 	var errs [2]error
 	specs := [2]land.Spec{f.spec("t-1"), f.spec("t-1")}
+	specs[1].Checks.Dir = specs[0].Checks.Dir
 	var wg sync.WaitGroup
 	for i := range specs {
 		wg.Go(func() { outs[i], errs[i] = land.Land(t.Context(), specs[i]) })
@@ -434,7 +446,7 @@ func TestTwoLandingsAtTheSameTime(t *testing.T) {
 			t.Errorf("Land() %d = %+v, %v", i, outs[i], errs[i])
 		}
 	}
-	if outs[0].Commit != outs[1].Commit || f.git("rev-list", "--count", "main") != "2" {
+	if outs[0].Commit != outs[1].Commit || f.git("rev-list", "--count", "main") != commits {
 		t.Errorf("landed as %s and %s", outs[0].Commit, outs[1].Commit)
 	}
 	entries, err := f.ch.Records(t.Context(), id)
