@@ -139,7 +139,12 @@ func verifyBare(b *testing.B, n int) cost {
 // BenchmarkIngestPacks is a machine that joins late: 100,000 records from packs, verified, stored and folded. Its rate is
 // compared with that of bare verifications on the same cores, half of them before and half of them after.
 func BenchmarkIngestPacks(b *testing.B) {
-	const orders = 20_000
+	for _, records := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) { ingestPacks(b, records/5) })
+	}
+}
+
+func ingestPacks(b *testing.B, orders int) {
 	s := packed(b, orders)
 	var bare, full cost
 	records, verified := 0, 0
@@ -164,7 +169,12 @@ func BenchmarkIngestPacks(b *testing.B) {
 
 // BenchmarkRebuild is the index made again from the store, beside the opening of the channel with a whole index.
 func BenchmarkRebuild(b *testing.B) {
-	const orders = 20_000
+	for _, records := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) { rebuild(b, records/5) })
+	}
+}
+
+func rebuild(b *testing.B, orders int) {
 	s := elsewhere(b, packed(b, orders))
 	n := takeAll(b, s)
 	open := func() {

@@ -8,10 +8,11 @@ import (
 	"github.com/ferry-fleet/ferry/authority"
 )
 
-// Bounds of one transaction of the index.
+// Bounds of one transaction of the index. An order is folded once in each that holds a record about it, so that few large
+// ones cost less; they bound the memory too.
 const (
-	batchFrames = 4096
-	batchBytes  = 8 << 20
+	batchFrames = 1 << 16
+	batchBytes  = 32 << 20
 )
 
 // sync makes the index cover the store, and the roster in memory that of the index. With nothing new it costs one fstat.

@@ -74,8 +74,12 @@ type ingest struct {
 	batch []frame
 	bytes int
 	tips  map[chain]tip
+	after []func() error // what waits for the batch to be durable
 	taken int
 }
+
+// then does something when what was collected until here is in the store and in the index.
+func (g *ingest) then(f func() error) { g.after = append(g.after, f) }
 
 // judge takes a record into the batch when open says that it is signed. No byte of it is believed before that.
 func (g *ingest) judge(ctx context.Context, w ferry.WriterID, u sign.Unverified, open func(sign.PublicKey) (sign.Verified, error)) (verdict, error) {
@@ -194,8 +198,22 @@ func (g *ingest) take(ctx context.Context, v sign.Verified) error {
 	return g.flush(ctx)
 }
 
-// flush makes the batch durable and indexes it.
+// flush makes the batch durable, indexes it, and does what waited for that.
 func (g *ingest) flush(ctx context.Context) error {
+	if err := g.write(ctx); err != nil {
+		return err
+	}
+	after := g.after
+	g.after = nil
+	for _, f := range after {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *ingest) write(ctx context.Context) error {
 	clear(g.tips)
 	if len(g.batch) == 0 {
 		return nil

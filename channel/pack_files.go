@@ -50,13 +50,17 @@ func (s *scan) packFiles(ctx context.Context, w ferry.WriterID, name string) err
 		return err
 	}
 	if mine {
+		if err := s.flush(ctx); err != nil { // it may hold the seals that say which packs there are
+			return err
+		}
 		left, err := s.putBackPacks(ctx, w, l)
 		if err != nil {
 			why["."] = "an own pack cannot be put back: " + err.Error()
 		}
 		again = again || left || err != nil
 	}
-	return s.done(ctx, l, why, again)
+	s.then(func() error { return s.done(ctx, l, why, again) })
+	return nil
 }
 
 func (s *scan) readPacks(ctx context.Context, dir string) (map[string]readPack, error) {
@@ -158,15 +162,19 @@ func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.
 	if err := s.unpack(ctx, w, records, &b, &p); err != nil || b.kind > outKnown {
 		return b, p, err
 	}
-	_, err = s.c.db.ExecContext(ctx, `INSERT OR REPLACE INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		path.Dir(name), path.Base(name), p.size, p.mtime, p.epoch, int64(p.from), int64(p.to))
-	if err != nil {
-		return b, p, fmt.Errorf("remember the pack %s: %w", name, err)
-	}
+	s.then(func() error {
+		_, err := s.c.db.ExecContext(ctx, `INSERT OR REPLACE INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			path.Dir(name), path.Base(name), p.size, p.mtime, p.epoch, int64(p.from), int64(p.to))
+		if err != nil {
+			return fmt.Errorf("remember the pack %s: %w", name, err)
+		}
+		return nil
+	})
 	return b, p, nil
 }
 
-// unpack offers the records of a pack to the store. The pack counts as read when the store has every one of them.
+// unpack offers the records of a pack to the store. The pack counts as read when the store has every one of them: that is
+// when the batch has been flushed.
 func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b *badFile, p *readPack) error {
 	line, wrong := lineOf(records, p)
 	have, err := s.have(ctx, chain{w, p.epoch}, p.numbers)
@@ -193,13 +201,13 @@ func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b
 			if out.reason != "" {
 				b.reason = fmt.Sprintf("record %d of the pack: %s", b.seq-p.from+1, out.reason)
 			}
-			return s.flush(ctx)
+			return nil
 		}
 	}
 	if wrong != "" {
 		b.outcome = outcome{outRefused, wrong}
 	}
-	return s.flush(ctx)
+	return nil
 }
 
 // lineOf takes the records of a pack apart up to the first that is wrong, and notes in p which they are.

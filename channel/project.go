@@ -28,16 +28,15 @@ type projector struct {
 	own      map[chain]uint64                // the highest number of these frames that this machine signed
 	heads    map[ferry.WriterID][]ferry.Head // what the last record of each writer that counts has seen
 	known    map[ferry.RecordID]depended
-	stale    bool // something came in that the roster may depend on
-	ruled    bool // the roster was computed anew
+	stale    bool         // something came in that the roster may depend on
+	ruled    bool         // the roster was computed anew
+	ended    func() error // why to stop, or nil
 }
 
 // apply indexes frames that the log holds up to the offset end. It needs the lock.
 func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("index: %w", err)
-	}
-	// A batch ends soon, and a context that can end costs a goroutine for every statement.
+	ended := ctx.Err
+	// A context that can end costs a goroutine for every statement.
 	ctx = context.WithoutCancel(ctx)
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -48,8 +47,9 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 	if err != nil {
 		return err
 	}
+	p.ended = ended
 	for _, f := range frames {
-		if err := p.add(ctx, f); err != nil {
+		if err := errors.Join(ended(), p.add(ctx, f)); err != nil {
 			return fmt.Errorf("index the record at %d: %w", f.off, err)
 		}
 	}
@@ -259,6 +259,9 @@ func (p *projector) fold(ctx context.Context) error {
 		}
 	}
 	for len(p.touched) > 0 {
+		if err := p.ended(); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
 		n, err := p.lookUp(ctx, p.touched)
 		if err != nil {
 			return err

@@ -144,6 +144,9 @@ func (s *scan) pass(ctx context.Context) error {
 	if err := s.relays(ctx); err != nil {
 		return err
 	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
 	return s.keepQuotas(ctx)
 }
 
@@ -182,8 +185,14 @@ func (s *scan) writers(ctx context.Context) error {
 	for {
 		known := readable(s.c.authority())
 		i := slices.IndexFunc(known, func(w ferry.WriterID) bool { return !done[w] })
-		if i < 0 {
+		if i < 0 && len(s.batch)+len(s.after) == 0 {
 			return nil
+		}
+		if i < 0 { // what was collected may let further writers in
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		w := known[i]
 		done[w] = true
