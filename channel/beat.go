@@ -27,6 +27,7 @@ type heardBeat struct {
 	ino         uint64
 	wrong       string // why the file is not read
 	beat        *ferry.Beat
+	at          int64 // mtime of the file that brought it
 }
 
 // heardStep is how often it is written down that a member was heard of.
@@ -140,11 +141,11 @@ func (s *scan) beat(ctx context.Context, w ferry.WriterID) (changed bool, wrong 
 	if old.size == seen.size && old.mtime == seen.mtime && old.ino == seen.ino && (err == nil || old.wrong == seen.wrong) {
 		return false, old.wrong, nil
 	}
-	seen.beat = old.beat
+	seen.beat, seen.at = old.beat, old.at
 	if err == nil {
 		var b *ferry.Beat
 		if b, seen.wrong = s.readBeat(w); b != nil && b.After(old.beat) {
-			seen.beat = b
+			seen.beat, seen.at = b, seen.mtime
 		}
 	}
 	s.c.seen.mu.Lock()

@@ -39,8 +39,18 @@ func TestBeats(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
+	last := func(what string, at time.Time) {
+		t.Helper()
+		got, err := m.Traces(t.Context(), s.agent.ID(), 1)
+		if must1(t, err); !got.Last.Equal(at) {
+			t.Errorf("%s: the agent was there at %s, want %s", what, got.Last, at)
+		}
+	}
 	send()
+	written := start.Add(-time.Hour)
+	must1(t, os.Chtimes(to, written, written))
 	want("the first beat", beat)
+	last("only a beat", written)
 	reads := 0
 	m.Opened(func(string) { reads++ })
 	want("nothing new", beat)
@@ -53,9 +63,12 @@ func TestBeats(t *testing.T) {
 	next.Boot, next.Counter, next.Paused = 3, 1, true
 	must1(t, s.PutBeat(agent, next))
 	send()
+	written = start.Add(time.Hour)
+	must1(t, os.Chtimes(to, written, written))
 	want("a later boot", next)
 	must1(t, os.WriteFile(to, old, 0o644))
 	want("an old one put back", next)
+	last("an old one put back", written)
 	must1(t, os.Remove(to))
 	want("a moment without", next)
 

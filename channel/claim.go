@@ -204,7 +204,7 @@ func (w *Writer) Reassign(ctx context.Context, now time.Time, b ferry.Reassign) 
 		}
 		b.Ends = ends(&t)
 		if len(b.Ends) == 0 && t.To == b.To {
-			return nil, fmt.Errorf("reassign on order %s: it is for %s already, and nobody holds it", t.Order.Label, whom(b.To))
+			return nil, fmt.Errorf("reassign on order %s: %w: it is for %s already, and nobody holds it", t.Order.Label, ErrNoHandover, whom(b.To))
 		}
 		return &b, nil
 	})
@@ -220,11 +220,11 @@ func whom(n ferry.AgentName) string {
 // unfinished refuses to hand on an order that has ended, or whose result stands.
 func unfinished(t *ferry.Task, what string) error {
 	if t.State.Final() {
-		return fmt.Errorf("%s on order %s: it is %s, and that is final", what, t.Order.Label, t.State)
+		return fmt.Errorf("%s on order %s: %w: it is %s, and that is final; give another order", what, t.Order.Label, ErrNoHandover, t.State)
 	}
 	if !t.Standing.IsZero() {
-		return fmt.Errorf("%s on order %s: it has a result, it is %s; `ferry channel review %s --send-back --notes …` opens it again",
-			what, t.Order.Label, t.State, t.Order.Label)
+		return fmt.Errorf("%s on order %s: %w: it has a result, it is %s; `ferry channel review %s --send-back --notes …` opens it again",
+			what, t.Order.Label, ErrNoHandover, t.State, t.Order.Label)
 	}
 	return nil
 }

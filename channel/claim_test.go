@@ -151,6 +151,9 @@ func TestReassign(t *testing.T) {
 	result := r.finishAs(r.writer(t, "gale"))
 	_, err = r.master.Reassign(t.Context(), start, ferry.Reassign{Order: r.order, To: "wisp"})
 	r.refused(err, "it has a result")
+	if !errors.Is(err, channel.ErrNoHandover) {
+		t.Errorf("%v is no ErrNoHandover", err)
+	}
 	if got := r.task(t, r.order).Standing; got != result {
 		t.Errorf("standing %s, want %s", got.Short(), result.Short())
 	}

@@ -1,6 +1,9 @@
 package channel
 
 import (
+	"context"
+	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
@@ -53,3 +56,19 @@ func (c *Channel) Opened(f func(name string)) { c.seen.opened = f }
 
 // Folds gives how often a replica has computed an order.
 func Folds(r *Replica) int { return r.states.folds }
+
+// FindStatements is findStatements.
+const FindStatements = findStatements
+
+// Plan says how the index would answer a query.
+func (c *Channel) Plan(ctx context.Context, query string) (string, error) {
+	var out []string
+	err := each(ctx, c.db, func(rows *sql.Rows) error {
+		var id, parent, unused int
+		var detail string
+		err := rows.Scan(&id, &parent, &unused, &detail)
+		out = append(out, detail)
+		return err
+	}, "EXPLAIN QUERY PLAN "+query)
+	return strings.Join(out, "; "), err
+}

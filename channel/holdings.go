@@ -77,8 +77,7 @@ func (c *Channel) Rulings(ctx context.Context, w ferry.WriterID) ([]ferry.Record
 	if err := c.sync(ctx); err != nil {
 		return nil, err
 	}
-	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE `+isStatement+`
-		AND type IN ('admit', 'readmit', 'revoke', 'delegate') AND main = 1 ORDER BY n`)
+	at, err := places(ctx, c.db, findStatements+`type IN ('admit', 'readmit', 'revoke', 'delegate') AND main = 1 ORDER BY n`)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +109,9 @@ func ruled(b ferry.Body) ferry.WriterID {
 	return ""
 }
 
-// Traces is what is known of a writer from its records.
+// Traces is what is known of a writer from its records and its beat.
 type Traces struct {
-	Last time.Time // of the newest record, by the writer's clock; zero when it has written none
+	Last time.Time // of the newest record, by the writer's clock, or of the file of its beat; zero when there is neither
 	Fork uint64    // the number that it signed twice in its present epoch, or 0
 	Have ferry.Inventory
 }
@@ -125,6 +124,7 @@ func (c *Channel) Traces(ctx context.Context, w ferry.WriterID, epoch uint32) (t
 	if _, err := one(ctx, c.db, []any{&t.Fork}, `SELECT seq FROM forks WHERE writer = ? AND epoch = ? AND open = 1`, string(w), epoch); err != nil {
 		return t, err
 	}
+	t.Last = c.beatTime(chain{w, epoch})
 	for _, kind := range []string{`TRUE`, `type = 'inventory'`} {
 		at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE writer = ? AND epoch = ? AND main = 1 AND `+kind+`
 			ORDER BY seq DESC LIMIT 1`, string(w), epoch)
@@ -136,7 +136,7 @@ func (c *Channel) Traces(ctx context.Context, w ferry.WriterID, epoch uint32) (t
 			return t, err
 		}
 		rec, _ := r.record()
-		if t.Last.IsZero() {
+		if rec.Time.After(t.Last) {
 			t.Last = rec.Time
 		}
 		if b, ok := rec.Body.(*ferry.Inventory); ok {
@@ -144,4 +144,17 @@ func (c *Channel) Traces(ctx context.Context, w ferry.WriterID, epoch uint32) (t
 		}
 	}
 	return t, nil
+}
+
+// beatTime gives when the file of a writer's beat was written, as the folder says, if the beat is one of this epoch that is
+// listened to; else zero.
+func (c *Channel) beatTime(ch chain) time.Time {
+	roster := c.authority()
+	c.seen.mu.Lock()
+	defer c.seen.mu.Unlock()
+	h := c.seen.beats[ch.writer]
+	if h == nil || h.beat == nil || h.at == 0 || h.beat.Epoch != ch.epoch || !c.seen.mayBeat(roster, ch) {
+		return time.Time{}
+	}
+	return time.Unix(0, h.at)
 }

@@ -49,6 +49,9 @@ CREATE TABLE rejected (dir TEXT NOT NULL, name TEXT NOT NULL, reason TEXT NOT NU
 // isStatement is what statement is, for the index.
 const isStatement = `type IN ('root', 'admit', 'revoke', 'readmit', 'delegate', 'invite', 'policy')`
 
+// findStatements begins a query for statements, in the order of arrival here. By rowid it would look at every record.
+const findStatements = `SELECT ` + placeColumns + ` FROM records INDEXED BY records_statement WHERE ` + isStatement + ` AND `
+
 // querier is a database or a transaction of it.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

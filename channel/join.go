@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,20 @@ func PutJoin(folder string, r JoinRequest, keys JoinKeys) error {
 	}
 	if err := root.Write(path.Join(joinPath(r.Invite), string(r.Writer)+".fj"), file, fileMode); err != nil {
 		return fmt.Errorf("ask to join: %w", err)
+	}
+	return nil
+}
+
+// DropJoin takes a request away that has its answer. One that is gone already is none.
+func DropJoin(folder string, invite ferry.RecordID, w ferry.WriterID) error {
+	root, err := atomicfile.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("take back what was asked: %w", err)
+	}
+	defer root.Close()
+	err = root.Remove(path.Join(joinPath(invite), string(w)+".fj"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("take back what was asked: %w", err)
 	}
 	return nil
 }
@@ -164,17 +179,14 @@ func (c *Channel) readJoin(root *atomicfile.Root, n fileName, i liveInvite) (r J
 
 // liveInvite is an invite that somebody can still answer to.
 type liveInvite struct {
-	id  ferry.RecordID
-	key sign.PublicKey
+	id   ferry.RecordID
+	key  sign.PublicKey
+	many bool // it is not used up by an admission
 }
 
 func (c *Channel) liveInvites(ctx context.Context, now time.Time) ([]liveInvite, error) {
-	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE type = 'invite' ORDER BY n`)
+	at, err := places(ctx, c.db, findStatements+`type = 'invite' ORDER BY n`)
 	if err != nil || len(at) == 0 {
-		return nil, err
-	}
-	used, err := c.usedInvites(ctx)
-	if err != nil {
 		return nil, err
 	}
 	entries, err := c.entries(ctx, at)
@@ -184,21 +196,25 @@ func (c *Channel) liveInvites(ctx context.Context, now time.Time) ([]liveInvite,
 	var out []liveInvite
 	for _, e := range entries {
 		b, ok := e.Body.(*ferry.Invite)
-		if !ok || !e.Counted || used[e.ID] && !b.Many {
+		if !ok || !e.Counted {
 			continue
 		}
 		key, err := sign.ParsePublicKey(b.Key)
 		until, timeErr := time.Parse(time.RFC3339, b.NotAfter)
 		if err == nil && timeErr == nil && !now.After(until) {
-			out = append(out, liveInvite{id: e.ID, key: key})
+			out = append(out, liveInvite{id: e.ID, key: key, many: b.Many})
 		}
 	}
-	return out, nil
+	if len(out) == 0 {
+		return nil, nil
+	}
+	used, err := c.usedInvites(ctx)
+	return slices.DeleteFunc(out, func(i liveInvite) bool { return used[i.id] && !i.many }), err
 }
 
 // usedInvites gives the invites that an admission which counts has answered.
 func (c *Channel) usedInvites(ctx context.Context) (map[ferry.RecordID]bool, error) {
-	at, err := places(ctx, c.db, `SELECT `+placeColumns+` FROM records WHERE type = 'admit' ORDER BY n`)
+	at, err := places(ctx, c.db, findStatements+`type = 'admit' ORDER BY n`)
 	if err != nil {
 		return nil, err
 	}

@@ -55,12 +55,22 @@ func TestJoinRequests(t *testing.T) {
 	if got := s.joins(t, start.Add(8*day)); len(got) != 0 {
 		t.Errorf("after the invite has run out: %+v", got)
 	}
+	plan, err := s.Plan(t.Context(), channel.FindStatements+"type = 'invite' ORDER BY n")
+	if must1(t, err); !strings.Contains(plan, "INDEX records_statement") {
+		t.Errorf("invites are looked for by: %s", plan)
+	}
+	must1(t, channel.DropJoin(s.cfg.Folder, invite, want.Writer))
+	must1(t, channel.DropJoin(s.cfg.Folder, invite, want.Writer))
+	if got := s.joins(t, start); len(got) != 0 {
+		t.Errorf("after it was taken back: %+v", got)
+	}
+	must1(t, channel.PutJoin(s.cfg.Folder, want, channel.JoinKeys{Invite: inviteKey, Own: moth}))
 	// A look at the folder takes nothing of it.
 	if r := s.refresh(t); r.New != 0 || len(r.Rejected) != 0 {
 		t.Errorf("refresh: %+v", r)
 	}
 	// Once it is used, nobody else gets in by it.
-	_, err := s.master.Update(t.Context(), start, func(tx *channel.Tx) error {
+	_, err = s.master.Update(t.Context(), start, func(tx *channel.Tx) error {
 		_, err := tx.Add(&ferry.Admit{Member: testMember(moth, "moth", ferry.GrantWork), Epoch: 1, Invite: invite, Nonce: want.Nonce})
 		return err
 	})

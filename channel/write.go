@@ -15,6 +15,8 @@ var (
 	ErrLabelTaken   = errors.New("the label is taken")
 	ErrCycle        = errors.New("an order cannot depend on itself")
 	ErrNotClaimable = errors.New("the order cannot be begun")
+	// ErrNoHandover means that an order cannot be taken from one agent and given to another.
+	ErrNoHandover = errors.New("it cannot be handed on")
 )
 
 // one writes a single record after a look at what is there.
