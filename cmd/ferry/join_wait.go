@@ -75,7 +75,7 @@ func (j *joining) answer(ctx context.Context) error {
 		}
 	}
 	j.done = true
-	return j.state.settle(j.token.Channel, j.base, &j.ask)
+	return j.state.settle(j.c, j.base, &j.ask)
 }
 
 // rename follows a master that has let this machine in under another name.

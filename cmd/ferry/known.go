@@ -29,6 +29,7 @@ func known(err error) (class, next string) {
 		{channel.ErrAmbiguous, classAmbiguous, ""},
 		{channel.ErrLabelTaken, classRefused, "choose another --id"},
 		{channel.ErrCycle, classRefused, ""},
+		{channel.ErrNoHandover, classRefused, ""},
 		{channel.ErrOtherChannel, classChannel, "set channel in .ferry/agent.toml to the folder of this project's channel"},
 		{channel.ErrNoRoot, classChannel, ""},
 		{channel.ErrNotMember, classKey, "`ferry channel members` lists who is"},

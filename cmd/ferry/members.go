@@ -17,8 +17,9 @@ func (a *app) membersCommand() *cobra.Command {
 		Use:   "members",
 		Short: "who is in the channel, what each may do, and who asks to join",
 		Long: `Members lists everybody who is or was in the channel, and who asks to join. "Last"
-is the time that the newest record of a member gives; no other machine's clock is
-believed for more than that.`,
+is the time that the newest record of a member gives, or the file of the beat of
+its worker; no other machine's clock is believed for more than that. "Version" is
+the ferry of its worker, as that has said.`,
 		Example: `  ferry channel members --json`,
 		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.members(cmd.Context()) },

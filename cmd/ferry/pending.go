@@ -103,8 +103,10 @@ func answered(ctx context.Context, ch *channel.Channel, q *asking) (answer, bool
 	return answer{}, false, nil
 }
 
-// settle takes note of an answer: the key may be used from here.
-func (s state) settle(id ferry.RecordID, base string, q *asking) error {
+// settle takes note of an answer: the key may be used from here, and the
+// question need not lie in the folder any more.
+func (s state) settle(c config, base string, q *asking) error {
+	id := c.ChannelID
 	if q.Rejoin {
 		if err := s.changeKey(id, base); err != nil {
 			return err
@@ -112,6 +114,11 @@ func (s state) settle(id ferry.RecordID, base string, q *asking) error {
 	}
 	if err := os.Remove(s.asking(id, base)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("admitted: %w", err)
+	}
+	if q.Rejoin {
+		_ = channel.DropRejoin(c.Channel, q.again(id)) // answered, it is in nobody's way
+	} else {
+		_ = channel.DropJoin(c.Channel, q.Invite, q.Writer)
 	}
 	return nil
 }
@@ -151,7 +158,7 @@ func (p *project) mayUse(base string) error {
 		return err
 	}
 	if ok {
-		return p.state.settle(p.config.ChannelID, base, &q)
+		return p.state.settle(p.config, base, &q)
 	}
 	return q.waits()
 }

@@ -76,7 +76,7 @@ func (a *app) rejoin(ctx context.Context, who string, noWait bool) error {
 				return false, "the master has not answered yet: there, `ferry channel admit`", err
 			}
 			shape.Admitted, shape.Epoch, shape.Words, shape.Next = true, got.epoch, []string{}, "`ferry doctor`"
-			return true, "", p.state.settle(p.config.ChannelID, base, &q)
+			return true, "", p.state.settle(p.config, base, &q)
 		}
 		if noWait {
 			_, _, err = look()

@@ -139,16 +139,16 @@ type live struct {
 	start bool
 }
 
-// liveOf gives the live starts and claims of a writer; of all writers for "".
+// liveOf gives the live starts and claims of a writer.
 func liveOf(t *ferry.Task, w ferry.WriterID) []live {
 	var out []live
 	for _, at := range t.Attempts {
-		if at.Stop == nil && at.Result.IsZero() && (w == "" || at.Holder == w) {
+		if at.Stop == nil && at.Result.IsZero() && at.Holder == w {
 			out = append(out, live{at.Start, true})
 		}
 	}
 	for _, c := range t.Claims {
-		if w == "" || c.Writer == w {
+		if c.Writer == w {
 			out = append(out, live{c.ID, false})
 		}
 	}
@@ -223,25 +223,12 @@ func (a *app) reassign(ctx context.Context, ref, to, reason string) error {
 		if b.Reason, err = p.note(reason); err != nil {
 			return err
 		}
-		ids, err := w.Update(ctx, a.now(), func(tx *channel.Tx) error { return reassigned(tx, b) })
+		id, err := w.Reassign(ctx, a.now(), b)
 		if err := a.published(err); err != nil {
 			return err
 		}
-		return a.acted(ctx, p, t.ID, ids[0])
+		return a.acted(ctx, p, t.ID, id)
 	})
-}
-
-// reassigned writes a reassignment that ends whatever is live at this moment.
-func reassigned(tx *channel.Tx, b ferry.Reassign) error {
-	t, err := tx.Task(b.Order)
-	if err != nil {
-		return err
-	}
-	for _, l := range liveOf(&t, "") {
-		b.Ends = append(b.Ends, l.id)
-	}
-	_, err = tx.Add(&b)
-	return err
 }
 
 // addressee gives the agent that a name means, "" for any.
