@@ -15,6 +15,9 @@ const (
 	batchBytes  = 32 << 20
 )
 
+// appendFrames bounds what is appended to the store at once, for which it is copied.
+const appendFrames = 4096
+
 // sync makes the index cover the store, and the roster in memory that of the index. With nothing new it costs one fstat.
 func (c *Channel) sync(ctx context.Context) error {
 	size, err := c.store.size()

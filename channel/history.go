@@ -14,7 +14,7 @@ type reader struct {
 	c      *Channel
 	q      querier
 	roster *authority.Roster
-	fresh  map[ferry.RecordID]parsed // records whose bytes are at hand, to spare reading them again
+	fresh  map[ferry.RecordID]*parsed // records whose bytes are at hand, to spare reading them again
 
 	redacted map[ferry.RecordID]bool // records that a redaction names; nil where that has to be read
 }
@@ -61,10 +61,11 @@ func (r *reader) records(ctx context.Context, at []place) ([]ferry.Record, error
 	for _, pl := range at {
 		p, fresh := r.fresh[pl.id]
 		if !fresh {
-			var err error
-			if p, err = r.c.load(pl); err != nil {
+			loaded, err := r.c.load(pl)
+			if err != nil {
 				return nil, err
 			}
+			p = &loaded
 		}
 		rec, _ := p.record()
 		rec, err := r.amend(ctx, rec)

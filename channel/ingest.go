@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
@@ -220,13 +221,16 @@ func (g *ingest) write(ctx context.Context) error {
 	}
 	batch := g.batch
 	g.batch, g.bytes = nil, 0
-	end, err := g.c.store.append(batch)
-	if err != nil {
-		return err
+	var end int64
+	for part := range slices.Chunk(batch, appendFrames) {
+		var err error
+		if end, err = g.c.store.append(part); err != nil {
+			return err
+		}
 	}
 	g.c.at("taken")
 	g.taken += len(batch)
-	err = g.c.apply(ctx, batch, end)
+	err := g.c.apply(ctx, batch, end)
 	g.c.at("ingested")
 	return err
 }

@@ -43,7 +43,7 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 		return fmt.Errorf("index: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; before it, the error is known already
-	p, err := c.newProjector(ctx, tx)
+	p, err := c.newProjector(ctx, tx, len(frames))
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,10 @@ func (p *projector) finish(ctx context.Context, end int64) error {
 	return err
 }
 
-func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, error) {
+// newProjector makes a projector for n frames.
+func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx, n int) (*projector, error) {
 	p := &projector{
-		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: map[ferry.RecordID]parsed{}},
+		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: make(map[ferry.RecordID]*parsed, n)},
 		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
 		own: map[chain]uint64{}, heads: map[ferry.WriterID][]ferry.Head{},
 		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
@@ -129,19 +130,19 @@ func (p *projector) add(ctx context.Context, f frame) error {
 		p.own[ch] = max(p.own[ch], r.head.Seq)
 	}
 	if f.suspect {
-		follows, err := p.follows(ctx, ch, &r)
+		follows, err := p.follows(ctx, ch, r)
 		if err != nil || !follows {
 			return err // it comes from the folder again, behind its predecessor
 		}
 	}
-	if have, err := p.has(ctx, ch, &r); have || err != nil {
+	if have, err := p.has(ctx, ch, r); have || err != nil {
 		return err
 	}
-	main, err := p.place(ctx, ch, &r)
+	main, err := p.place(ctx, ch, r)
 	if err != nil {
 		return err
 	}
-	return p.enter(ctx, ch, &r, main)
+	return p.enter(ctx, ch, r, main)
 }
 
 // enter inserts a record and draws the consequences beyond its chain.
@@ -159,7 +160,7 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 	if n, err := done.RowsAffected(); n == 0 || err != nil {
 		return err
 	}
-	p.fresh[r.id] = *r
+	p.fresh[r.id] = r
 	if ok {
 		p.touch(subject)
 	}

@@ -39,7 +39,7 @@ func (c *Channel) Recover(ctx context.Context, s RecoverSpec) (ferry.RecordID, e
 		return ferry.RecordID{}, err
 	}
 	tx := &Tx{
-		reader: reader{c: c, q: c.db, roster: roster, fresh: map[ferry.RecordID]parsed{}},
+		reader: reader{c: c, q: c.db, roster: roster},
 		w:      w, now: s.Now, epoch: 1, prev: s.Root.Prev, saw: signHeads(saw),
 	}
 	id, err := tx.AddSigned(&s.Root, s.Recovery)

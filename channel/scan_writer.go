@@ -112,7 +112,12 @@ func (s *scan) files(ctx context.Context, in, of ferry.WriterID) error {
 	if err := s.packFiles(ctx, of, packs); err != nil {
 		return err
 	}
-	return s.recordFiles(ctx, of, records)
+	before := s.taken
+	if err := s.recordFiles(ctx, of, records); err != nil || s.parked[packs] == 0 || s.taken == before {
+		return err
+	}
+	// What the packs waited for was loose. The orders in them are folded once if they come before the work on them.
+	return s.packFiles(ctx, of, packs)
 }
 
 // top looks at the names beside a writer's directories, and at its beat.

@@ -168,7 +168,7 @@ func (w *Writer) begin(ctx context.Context, now time.Time) (*Tx, error) {
 	}
 	saw, err := c.heads(ctx, roster, w.id)
 	return &Tx{
-		reader: reader{c: c, q: c.db, roster: roster, fresh: map[ferry.RecordID]parsed{}},
+		reader: reader{c: c, q: c.db, roster: roster},
 		w:      w, now: now, epoch: ch.epoch, tip: t, prev: prev, saw: signHeads(saw),
 	}, err
 }

@@ -174,11 +174,12 @@ func parseStored(data []byte) (parsed, error) {
 }
 
 // parse takes the record in a frame apart, unless that was done when it was verified.
-func (f frame) parse() (parsed, error) {
+func (f frame) parse() (*parsed, error) {
 	if f.read != nil {
-		return *f.read, nil
+		return f.read, nil
 	}
-	return parseStored(f.data)
+	p, err := parseStored(f.data)
+	return &p, err
 }
 
 // path gives the place of the record in the folder.
