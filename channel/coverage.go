@@ -66,10 +66,3 @@ func (c coverage) gaps(epoch uint32, last uint64) []numbers {
 	}
 	return out
 }
-
-// holds reports whether a number is held.
-func (c coverage) holds(epoch uint32, seq uint64) bool {
-	all := c[epoch]
-	i, found := slices.BinarySearchFunc(all, seq, func(r numbers, seq uint64) int { return cmp.Compare(r.from, seq) })
-	return found || i > 0 && all[i-1].to >= seq
-}

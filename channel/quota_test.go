@@ -21,7 +21,7 @@ import (
 func TestQuota(t *testing.T) {
 	s := newSite(t)
 	m := machine(t, s, channel.Limits{Records: 10})
-	move := clockOf(m)
+	clockOf(m)
 	notes(t, s.agent, 25, start)
 	bring(t, s.cfg.Folder, m.cfg.Folder)
 	name := "w/" + string(s.agent.ID()) + "/t"
@@ -43,8 +43,7 @@ func TestQuota(t *testing.T) {
 	if r := m.refresh(t); r.New != 0 {
 		t.Errorf("in another process on that day: %+v", r)
 	}
-	move = clockOf(m)
-	move(24 * time.Hour)
+	clockOf(m)(24 * time.Hour)
 	if r := m.refresh(t); r.New != 10 {
 		t.Errorf("on the second day: %+v", r)
 	}

@@ -161,9 +161,7 @@ func (w *Worker) lines() []string {
 		if len(all) > 1 {
 			prefix = string(s.Label) + ": "
 		}
-		for _, line := range tail(s.Log, maxLines/len(all), maxLineBytes/len(all), prefix) {
-			out = append(out, line)
-		}
+		out = append(out, tail(s.Log, maxLines/len(all), maxLineBytes/len(all), prefix)...)
 	}
 	return out
 }

@@ -22,7 +22,6 @@ type scene struct {
 	in    worker.Input
 	sight worker.Sight
 	clock worker.Clock
-	ready time.Duration // how long it was there before the scene begins
 	count map[ferry.WriterID]int64
 }
 

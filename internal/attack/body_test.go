@@ -3,7 +3,6 @@ package attack_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -289,6 +288,6 @@ func TestTextThatLooksLikeAFile(t *testing.T) {
 		t.Errorf("the text came back as %+v", e.Body)
 	}
 	if _, there := f.ledger()[inner.id]; there {
-		t.Error(fmt.Sprint("the record inside was taken for one"))
+		t.Error("the record inside was taken for one")
 	}
 }
