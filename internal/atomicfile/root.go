@@ -73,12 +73,7 @@ func (r *Root) ReadDir(rel string, maxNames int) (entries []fs.DirEntry, more bo
 
 // Stat describes the file or directory rel without following a symlink in any place.
 func (r *Root) Stat(rel string) (fs.FileInfo, error) {
-	d, base, err := r.parent(rel)
-	if err != nil {
-		return nil, fmt.Errorf("stat %q: %w", rel, err)
-	}
-	defer d.Close()
-	f, err := openBelow(d, base, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := r.open(rel, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("stat %q: %w", rel, err)
 	}
