@@ -136,7 +136,7 @@ func (c *carrier) arrive(from, to int, f fileID, v int32) {
 
 // again lets a version turn up a second time, under the name of a conflict copy.
 func (c *carrier) again(to int, f fileID, v int32) {
-	if m := c.w.machines[to]; m.awake() && c.versions[v].data != nil {
+	if m := c.w.machines[to]; m.awake() && c.versions[v].data != nil && c.nodes[to].have[f] >= v {
 		m.read(c.versions[v].data)
 	}
 }

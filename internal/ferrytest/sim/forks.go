@@ -41,7 +41,7 @@ func (m *machine) watchTwins(data []byte) {
 		m.twins[i] = t
 	}
 	m.w.seen(sawFork)
-	if at.writer == m.id && at.epoch == m.rep.Roster().Epoch(m.id) {
+	if at.writer == m.id && int(at.epoch) == m.keyEpoch {
 		m.w.seen(sawOwnFork)
 		m.halt()
 	}

@@ -180,6 +180,7 @@ func (m *machine) read(data []byte) {
 	case channel.Parked:
 		m.w.seen(sawParked)
 		m.disk.store = append(m.disk.store, data)
+		m.watchTwins(data) // when it is taken in, nobody says so
 	}
 }
 

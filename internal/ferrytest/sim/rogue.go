@@ -17,9 +17,12 @@ type rogue struct {
 	judges    bool // reviews and lands without the grant
 	next      time.Duration
 	done      map[rogueAct]bool
-	last      ferry.RecordID // of its own chain
-	seq       uint64
+	times     map[rogueAct]int // with attempt 0: how often it did a thing to an order
 }
+
+// patience is how often a rogue does one thing to one order. Nothing in the protocol ends it: who builds has the first right to
+// the revision, however often its work is sent back, and a person has to revoke it.
+const patience = 4
 
 type rogueAct struct {
 	what    string
@@ -30,7 +33,7 @@ type rogueAct struct {
 func drawRogue(w *world) *rogue {
 	bits := 1 + w.rng.IntN(63)
 	on := func(i int) bool { return bits&(1<<i) != 0 }
-	return &rogue{claimsAll: on(0), hogs: on(1), early: on(2), fakes: on(3), lies: on(4), judges: on(5), done: map[rogueAct]bool{}}
+	return &rogue{claimsAll: on(0), hogs: on(1), early: on(2), fakes: on(3), lies: on(4), judges: on(5), done: map[rogueAct]bool{}, times: map[rogueAct]int{}}
 }
 
 // rogueActs does one bad thing for each order, every few seconds, as long as faults strike.
@@ -55,7 +58,9 @@ func (m *machine) misdeed(t *ferry.Task) {
 		a := rogueAct{what, t.ID, t.Next.Attempt}
 		fresh := !r.done[a]
 		r.done[a] = true
-		return fresh
+		a.attempt = 0
+		r.times[a]++
+		return fresh && r.times[a] <= patience
 	}
 	open := t.Next.Claimable
 	switch {
