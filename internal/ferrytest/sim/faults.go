@@ -121,6 +121,7 @@ func (w *world) deleteFiles() {
 		f := fileID(w.rng.IntN(len(w.carrier.paths)))
 		if w.carrier.paths[f].owner != m.i && w.carrier.nodes[m.i].have[f] != 0 {
 			w.carrier.write(m.i, f, version{deleted: true})
+			w.carrier.nodes[m.i].mark(f) // its own ferry sees it as well
 		}
 	}
 }
