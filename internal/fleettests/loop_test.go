@@ -48,7 +48,7 @@ func (p plan) run(t *testing.T) {
 	f := newFleet(t, p.machines)
 	begin := time.Now()
 	for i := range p.orders {
-		args := []string{"channel", "order", "--id", label(i), "--task", "write " + label(i) + ".txt", "--check", "test $(tail -n 1 " + label(i) + ".txt) = done"}
+		args := []string{"channel", "order", "--id", label(i), "--task", "write " + label(i) + ".txt", "--check", `test "$(tail -n 1 ` + label(i) + `.txt)" = done`}
 		if i < p.lands {
 			args = append(args, "--requires-review")
 		}
@@ -220,8 +220,10 @@ func (f *fleet) land(orders int) {
 			})
 		}
 		both.Wait()
-		if landed[0] != nil && landed[1] != nil {
-			f.Errorf("%s did not land: %v", label(i), landed[0])
+		for _, err := range landed {
+			if err != nil {
+				f.Errorf("land %s twice at once: %v", label(i), err)
+			}
 		}
 	}
 	commits, err := strconv.Atoi(strings.TrimSpace(m.run("git", "--git-dir="+f.remote, "rev-list", "--count", "main")))
