@@ -161,7 +161,6 @@ func (w *world) cloneOf(m *machine) {
 // stranger writes into the folder without a key of the channel.
 type stranger struct {
 	key  sign.Key
-	seq  uint64
 	sent int
 }
 
