@@ -254,12 +254,18 @@ func (m *machine) state() string {
 // from the bytes of its records.
 func (f *fleet) unmoved(what string, do func()) {
 	f.t.Helper()
+	f.still(what, (*machine).state, do)
+}
+
+// still is unmoved for a part of what a machine decides by.
+func (f *fleet) still(what string, part func(*machine) string, do func()) {
+	f.t.Helper()
 	f.sync()
-	before := f.home.state()
+	before := part(f.home)
 	do()
 	f.sync()
 	for _, m := range f.machines() {
-		if diff := cmp.Diff(before, m.state()); diff != "" {
+		if diff := cmp.Diff(before, part(m)); diff != "" {
 			f.t.Errorf("%s changes what %s decides by (-before +after):\n%s", what, filepath.Base(m.cfg.State), diff)
 		}
 	}
