@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,9 @@ func (a *app) verify(ctx context.Context) error {
 }
 
 func (a *app) verifyDir(ctx context.Context, dir, id string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fault(classNotFound, "name a receipt, an archive, or a channel's folder", fmt.Errorf("verify: %w", err))
+	}
 	if isFile(dir) && !isArchive(dir) {
 		return a.verifyFile(ctx, dir, id)
 	}
