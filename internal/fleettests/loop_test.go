@@ -265,5 +265,5 @@ func (f *fleet) verify() {
 
 // TestFleetKilled takes a few orders through on two machines whose workers are killed.
 func TestFleetKilled(t *testing.T) {
-	plan{machines: 2, orders: 6, kills: 2, busy: true, pause: 300 * time.Millisecond, work: time.Minute, lands: 2}.run(t)
+	plan{machines: 2, orders: 6, kills: 2, busy: true, pause: 300 * time.Millisecond, work: 3 * time.Minute, lands: 2}.run(t)
 }
