@@ -15,8 +15,33 @@ import (
 // Kind says how an engine is reached.
 type Kind string
 
-// KindCLI is a command that takes a prompt.
-const KindCLI Kind = "cli"
+// The kinds of engines.
+const (
+	KindCLI    Kind = "cli"    // a command that takes a prompt
+	KindHTTP   Kind = "http"   // a model behind an endpoint: one answer in text
+	KindNative Kind = "native" // the built-in agent on such a model
+)
+
+// Tier is the work that an engine is for.
+type Tier string
+
+// The tiers. Work climbs, and never goes down: a chore engine never builds.
+const (
+	TierJudge Tier = "judge" // plans and reviews
+	TierBuild Tier = "build"
+	TierChore Tier = "chore"
+)
+
+// Paid says who pays for a run.
+type Paid string
+
+// The ways to pay. The empty one is unknown.
+const (
+	PaidLocal        Paid = "local"
+	PaidFree         Paid = "free-tier"
+	PaidPrepaid      Paid = "prepaid"
+	PaidSubscription Paid = "subscription"
+)
 
 // Config is one engine of an agent, as agent.toml and credentials.json say it.
 type Config struct {
@@ -35,6 +60,39 @@ type Config struct {
 	Bypass  bool
 	Timeout time.Duration
 	Stall   time.Duration
+
+	// Provider is the vendor or gateway behind BaseURL, where it has ways of its own: "deepseek", "openrouter", "omniroute",
+	// "anthropic"; empty is told from BaseURL.
+	Provider string
+	// Wire is how the endpoint is spoken to: "chat", "responses" or "anthropic"; empty is told from Provider.
+	Wire string
+	// Key is the value of the endpoint's key, never shown; KeyRef is where it comes from: "secret:NAME" or "env:NAME".
+	Key    string
+	KeyRef string
+	// Probe is "chat", "models", or empty for what the kind takes.
+	Probe string
+	Tier  Tier // empty means build
+	Paid  Paid
+	// WeeklyRequests and WeeklyUSD are what may be used from one Monday 00:00 UTC to the next; 0 means no limit.
+	WeeklyRequests int64
+	WeeklyUSD      float64
+	// EffortArgs are added to the args of a run that was given an effort, with {effort} in them.
+	EffortArgs     []string
+	SupportsEffort bool // the endpoint takes a reasoning effort
+	// Declared is what the person said of what the engine can do and costs; what was not said is guessed.
+	Declared Declared
+}
+
+// Declared is what agent.toml says of an engine's capabilities. A nil field was not said.
+type Declared struct {
+	Class          string // "small", "medium" or "large"; empty was not said
+	Modalities     []string
+	Strengths      []string
+	ContextK       *int64 // thousands of tokens
+	CostPerCall    *float64
+	CostPerMTokIn  *float64 // US dollars for a million tokens
+	CostPerMTokOut *float64
+	Local          *bool
 }
 
 // secretNames is what marks a variable as secret by its name alone.
