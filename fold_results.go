@@ -130,9 +130,14 @@ func (f *fold) stand() {
 		}
 	}
 	for _, r := range f.landed {
-		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b, r.Writer) {
+		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b, r) {
 			f.t.Landed, f.t.LandedID = b, r.ID
+		} else if f.t.Unbacked == nil && f.outturn(b.Result) == nil {
+			f.t.Unbacked = b
 		}
+	}
+	if f.t.Landed != nil {
+		f.t.Unbacked = nil
 	}
 	for _, a := range f.t.Attempts {
 		if a.Stop != nil && a.Stop.Reason.Counts() {
@@ -150,15 +155,17 @@ func (f *fold) stand() {
 // not refuted and that somebody else made: a refuted one cannot land, whoever
 // says it did, and nobody lands its own work. Where the order asks for a
 // review or an approval, the landing names the one that it rests on, which a
-// later word of a reviewer does not take back.
-func (f *fold) landable(b *Landed, by WriterID) bool {
-	i := slices.IndexFunc(f.t.Results, func(o Outturn) bool {
-		return o.ID == b.Result && o.Writer != by && o.Evidence.Status != EvidenceRefuted
-	})
-	if i < 0 {
+// later word of a reviewer does not take back. A result that does not count,
+// because its writer forked or was cut off, is on the branch all the same: of
+// that the master's word is enough, when it says what landed.
+func (f *fold) landable(b *Landed, r Record) bool {
+	o := f.outturn(b.Result)
+	if o == nil {
+		return r.Level == LevelMaster && b.Content != ""
+	}
+	if o.Writer == r.Writer || o.Evidence.Status == EvidenceRefuted || b.Content != "" && b.Content != o.Result.Content {
 		return false
 	}
-	o := &f.t.Results[i]
 	approved := slices.ContainsFunc(f.approves, func(r Record) bool {
 		return r.ID == b.Approve && r.Body.(*Approve).Result == o.ID && r.Writer != o.Writer
 	})
@@ -170,6 +177,16 @@ func (f *fold) landable(b *Landed, by WriterID) bool {
 		return approved || kept
 	}
 	return true
+}
+
+// outturn gives a result that counts, or nil.
+func (f *fold) outturn(id RecordID) *Outturn {
+	for i := range f.t.Results {
+		if f.t.Results[i].ID == id {
+			return &f.t.Results[i]
+		}
+	}
+	return nil
 }
 
 func (f *fold) failure(id RecordID) {

@@ -104,6 +104,10 @@ func (f *fold) waits() string {
 	if len(f.t.Opaque) > 0 {
 		return f.newer()
 	}
+	if l := f.t.Unbacked; l != nil {
+		return fmt.Sprintf("landed on %s as %s, by a result that does not count here: wait if it has not arrived; else the master types `ferry channel land %s`, which looks whether it is there and says so",
+			l.Target, l.Commit.Short(), f.ref())
+	}
 	for _, id := range f.h.Order.DependsOn {
 		label, s, known := f.v.Depend(id)
 		switch {

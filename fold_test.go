@@ -109,6 +109,11 @@ func (s *story) land(result, word string) *story {
 	return s.add("landed", master, b)
 }
 
+// vouch says that something landed, with its digest.
+func (s *story) vouch(name string, w ferry.WriterID, result, content string) *story {
+	return s.add(name, w, &ferry.Landed{Order: id("order"), Result: id(result), Target: "main", Commit: commit("landed"), Content: content})
+}
+
 func (s *story) interrupt(name string, a ferry.Action, seen ...string) *story {
 	b := &ferry.Interrupt{Order: id("order"), Action: a, Note: "note of " + name}
 	for _, n := range seen {
@@ -261,6 +266,12 @@ func TestStates(t *testing.T) {
 		{"a cancel by answer holds", newStory(plain).ask("q", "no-progress").answer("q", "cancel").add("again", master, &ferry.Answer{Order: id("order"), Question: id("q"), Option: "retry"}), ferry.StateCancelled, "", false},
 		{"a second start of one attempt", newStory(plain).start(wisp, 1).stop(wisp, 1, ferry.StopFault).add("st2", wisp, &ferry.Start{Order: id("order"), Attempt: 1, Claim: id("claim1-wisp")}), ferry.StateOpen, "", true},
 		{"the higher attempt has ended, the lower stays fenced", newStory(plain).start(wisp, 1).start(gale, 2).stop(gale, 2, ferry.StopFault), ferry.StateOpen, "", true},
+		{"landed by the master, and the result does not count", newStory(both).vouch("l", master, "void", "digest"), ferry.StateLanded, "", false},
+		{"the same without a digest", newStory(plain).vouch("l", master, "void", ""), ferry.StateBlocked, "`ferry channel land t-first`", false},
+		{"landed by another, and the result does not count", newStory(plain).vouch("l", critic, "void", "digest"), ferry.StateBlocked, "landed on main as " + commit("landed").Short(), false},
+		{"the master says so too", newStory(plain).vouch("l", critic, "void", "digest").vouch("m", master, "void", "digest"), ferry.StateLanded, "", false},
+		{"a refuted result with a digest", newStory(plain).work(wisp, 1, "refute").vouch("l", master, "result1-wisp", "digest"), ferry.StateRefuted, "", true},
+		{"another digest than that of the result", newStory(plain).work(wisp, 1, "").vouch("l", master, "result1-wisp", "digest"), ferry.StateDone, "", false},
 		{"a result beats a later start", newStory(plain).work(wisp, 1, "").start(gale, 2), ferry.StateDone, "", false},
 	}
 	for _, tt := range tests {

@@ -213,7 +213,8 @@ type Approve struct {
 	Content string   `json:"content256,omitempty"`
 }
 
-// Landed says that the order's one landing has happened.
+// Landed says that the order's one landing has happened. A master's that names the digest of what landed counts also where
+// the result does not: a writer that is found to have forked takes nothing off a branch.
 type Landed struct {
 	Order   RecordID `json:"order"`
 	Result  RecordID `json:"result"`
@@ -221,7 +222,8 @@ type Landed struct {
 	Approve RecordID `json:"approve"`
 	Target  string   `json:"target"`
 	Old     Commit   `json:"old"`
-	Commit  Commit   `json:"commit"` // the squashed commit on the target
+	Commit  Commit   `json:"commit"`               // the squashed commit on the target
+	Content string   `json:"content256,omitempty"` // digest of what landed, which is that of the result
 	Checks  []Check  `json:"checks,omitempty"`
 }
 

@@ -68,6 +68,7 @@ type Task struct {
 	Approve  RecordID  `json:"approve"`           // the master's key on it
 	Landed   *Landed   `json:"landed,omitempty"`
 	LandedID RecordID  `json:"landed_id"`
+	Unbacked *Landed   `json:"unbacked,omitempty"` // a landing whose result is not among Results, while none counts
 
 	Live      RecordID   `json:"live"`             // the holder's live start
 	LiveClaim RecordID   `json:"live_claim"`       // the first live claim while no start is live
