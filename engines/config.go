@@ -3,6 +3,8 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -81,6 +83,27 @@ type Config struct {
 	SupportsEffort bool // the endpoint takes a reasoning effort
 	// Declared is what the person said of what the engine can do and costs; what was not said is guessed.
 	Declared Declared
+	// Net is what a run may reach: "open", "none", "allow" for the hosts that the engine is known to need, or "allow:" with
+	// hosts; empty is that of the request's box.
+	Net string
+	// Unusable says why the engine cannot run on this machine, as when a secret is not set; empty when nothing is known.
+	Unusable string
+}
+
+// Mistake is what is wrong with one key of an engine's settings.
+type Mistake struct {
+	Key string // as agent.toml calls it
+	Err error
+}
+
+// Error gives what is wrong and what to write instead.
+func (m *Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap gives the cause.
+func (m *Mistake) Unwrap() error { return m.Err }
+
+func mistake(key, format string, args ...any) error {
+	return &Mistake{Key: key, Err: fmt.Errorf(format, args...)}
 }
 
 // Declared is what agent.toml says of an engine's capabilities. A nil field was not said.
@@ -126,22 +149,130 @@ func (c Config) check() error {
 	if _, err := ferry.ParseEngineName(string(c.Name)); err != nil {
 		return err
 	}
-	if c.Kind != KindCLI {
-		return fmt.Errorf("kind %q is unknown: use %q", c.Kind, KindCLI)
+	if c.Unusable != "" {
+		return errors.New(c.Unusable)
 	}
-	if c.Command == "" {
-		return errors.New(`command is empty: name the agent CLI, for example command = "codex"`)
-	}
-	if strings.Contains(c.Command, "/") && !filepath.IsAbs(c.Command) {
-		return fmt.Errorf("command %q is a relative path: write a name on PATH or an absolute path", c.Command)
-	}
-	if c.Timeout < 0 || c.Stall < 0 {
-		return errors.New("timeout and stall cannot be negative")
-	}
-	if err := c.checkArgs(); err != nil {
+	if err := c.checkKind(); err != nil {
 		return err
 	}
+	if c.Timeout < 0 || c.Stall < 0 {
+		return mistake("timeout", "timeout and stall cannot be negative")
+	}
+	if err := c.checkEndpoint(); err != nil {
+		return err
+	}
+	if err := CheckNet(c.Net); err != nil {
+		return &Mistake{Key: "net", Err: err}
+	}
 	return c.checkEnv()
+}
+
+func (c Config) checkKind() error {
+	switch c.Kind {
+	case KindCLI:
+		return c.checkCommand()
+	case KindHTTP:
+		if c.Command != "" || len(c.Args) > 0 || len(c.EffortArgs) > 0 {
+			return mistake("command", "an engine of kind %q runs no command: take command, args and effort_args out, or write kind = %q", KindHTTP, KindCLI)
+		}
+		if c.BaseURL == "" {
+			return mistake("base_url", `base_url is empty: name the endpoint, for example base_url = "http://localhost:11434/v1"`)
+		}
+		if c.Model == "" {
+			return mistake("model", `model is empty: name the model that the endpoint is asked for`)
+		}
+		return nil
+	}
+	return mistake("kind", "kind %q is unknown: use %q or %q", c.Kind, KindCLI, KindHTTP)
+}
+
+func (c Config) checkCommand() error {
+	if c.Command == "" {
+		return mistake("command", `command is empty: name the agent CLI, for example command = "codex"`)
+	}
+	if strings.Contains(c.Command, "/") && !filepath.IsAbs(c.Command) {
+		return mistake("command", "command %q is a relative path: write a name on PATH or an absolute path", c.Command)
+	}
+	return c.checkArgs()
+}
+
+// maxURL bounds base_url.
+const maxURL = 2048
+
+// checkEndpoint looks at what a probe or an http engine sends a key to.
+func (c Config) checkEndpoint() error {
+	if strings.ContainsFunc(c.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return mistake("key", "the value of %s holds a control character, which no header can", c.KeyRef)
+	}
+	if c.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || len(c.BaseURL) > maxURL || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return mistake("base_url", `base_url is no address of an endpoint: write it like "https://api.example.com/v1"`)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return mistake("base_url", "base_url holds a user, a query or a fragment: write the address alone, and the key as key = \"secret:NAME\"")
+	}
+	if u.Scheme == "http" && c.KeyRef != "" && !LocalURL(c.BaseURL) {
+		return mistake("base_url", "base_url begins with http:// and there is a key: everybody on the way could read it; write https://")
+	}
+	return nil
+}
+
+// LocalURL reports whether an endpoint lies on this machine or in its private network: nothing that is sent there leaves it.
+func LocalURL(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".lan") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || sharedSpace.Contains(ip)
+}
+
+// sharedSpace is what carriers and Tailscale give to machines behind them.
+var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
+
+// The forms of Config.Net.
+const (
+	NetOpen  = "open"
+	NetNone  = "none"
+	NetAllow = "allow" // alone, or with a colon and hosts behind it
+)
+
+var netHost = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?$`)
+
+// maxNetHosts bounds the hosts of one engine.
+const maxNetHosts = 64
+
+// CheckNet checks the grammar of a net setting.
+func CheckNet(s string) error {
+	switch s {
+	case "", NetOpen, NetNone, NetAllow:
+		return nil
+	}
+	list, ok := strings.CutPrefix(s, NetAllow+":")
+	if !ok {
+		return fmt.Errorf(`net %q is neither "open" nor "none" nor "allow:host,host"`, cut(s, 60))
+	}
+	hosts := strings.Split(list, ",")
+	if len(hosts) > maxNetHosts {
+		return fmt.Errorf("net names %d hosts, the limit is %d", len(hosts), maxNetHosts)
+	}
+	for _, h := range hosts {
+		if h = strings.TrimSpace(h); len(h) > 253 || !netHost.MatchString(h) {
+			return fmt.Errorf(`net: %q is no host: write it like api.example.com, *.example.com or example.com:8443`, cut(h, 60))
+		}
+	}
+	return nil
 }
 
 func (c Config) checkArgs() error {
@@ -152,14 +283,17 @@ func (c Config) checkArgs() error {
 	prompt := false
 	for _, a := range args {
 		if strings.ContainsRune(a, 0) {
-			return errors.New("an argument holds a NUL byte")
+			return mistake("args", "an argument holds a NUL byte")
 		}
 		for _, p := range placeholder.FindAllString(a, -1) {
 			prompt = prompt || p == "{prompt}" || p == "{prompt_file}"
 		}
+		if len(c.Key) >= minSecret && strings.Contains(a, c.Key) {
+			return mistake("args", "args hold the key: every process on the machine can read a command line; give it to the engine as a variable, env = { NAME = %q }", c.KeyRef)
+		}
 		for name, v := range c.secrets() {
 			if len(v) >= minSecret && strings.Contains(a, v) {
-				return fmt.Errorf("args hold the value of %s: every process on the machine can read a command line; the engine gets the value as the variable %s", name, name)
+				return mistake("args", "args hold the value of %s: every process on the machine can read a command line; the engine gets the value as the variable %s", name, name)
 			}
 		}
 		if err := c.checkFilled(a); err != nil {
@@ -167,7 +301,7 @@ func (c Config) checkArgs() error {
 		}
 	}
 	if !prompt {
-		return errors.New("args hold neither {prompt} nor {prompt_file}: the engine would never see the order")
+		return mistake("args", "args hold neither {prompt} nor {prompt_file}: the engine would never see the order")
 	}
 	return nil
 }
@@ -176,7 +310,7 @@ func (c Config) checkArgs() error {
 func (c Config) checkFilled(arg string) error {
 	for name, value := range map[string]string{"model": c.Model, "base_url": c.BaseURL, "effort": c.Effort} {
 		if value == "" && strings.Contains(arg, "{"+name+"}") {
-			return fmt.Errorf("args hold {%s} but %s is not set", name, name)
+			return mistake("args", "args hold {%s} but %s is not set", name, name)
 		}
 	}
 	return nil
@@ -188,10 +322,10 @@ func (c Config) checkEnv() error {
 	for _, m := range []map[string]string{c.Env, c.Credentials} {
 		for name, value := range m {
 			if !envName.MatchString(name) {
-				return fmt.Errorf("%q is no name of an environment variable", name)
+				return mistake("env", "%q is no name of an environment variable", name)
 			}
 			if strings.ContainsRune(value, 0) {
-				return fmt.Errorf("the value of %s holds a NUL byte", name)
+				return mistake("env", "the value of %s holds a NUL byte", name)
 			}
 		}
 	}
@@ -200,7 +334,7 @@ func (c Config) checkEnv() error {
 			return fmt.Errorf("%q is no name of an environment variable", name)
 		}
 		if SecretName(name) {
-			return fmt.Errorf("%s looks like a secret and is not passed through: put it in .ferry/credentials.json", name)
+			return fmt.Errorf("%s looks like a secret and is not passed through: write env = { %s = \"secret:%s\" } and run `ferry secret set %s`", name, name, name, name)
 		}
 	}
 	return nil
@@ -222,7 +356,10 @@ func (c Config) secrets() map[string]string {
 
 // Secrets returns the values that a redactor must know before the engine runs.
 func (c Config) Secrets() []string {
-	var out []string
+	out := []string{c.Key}
+	if c.Key == "" {
+		out = nil
+	}
 	for _, v := range c.secrets() {
 		if v != "" {
 			out = append(out, v)

@@ -1,6 +1,7 @@
 package engines_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestConfigCheck(t *testing.T) {
 	}{
 		{"valid", func(*engines.Config) {}, ""},
 		{"name", func(c *engines.Config) { c.Name = "../x" }, "engine ../x: "},
-		{"kind", func(c *engines.Config) { c.Kind = "magic" }, `kind "magic" is unknown: use "cli"`},
+		{"kind", func(c *engines.Config) { c.Kind = "magic" }, `kind "magic" is unknown: use "cli" or "http"`},
 		{"no command", func(c *engines.Config) { c.Command = "" }, "command is empty"},
 		{"relative command", func(c *engines.Config) { c.Command = "./codex" }, "is a relative path"},
 		{"no prompt", func(c *engines.Config) { c.Args = []string{"exec"} }, "neither {prompt} nor {prompt_file}"},
@@ -40,8 +41,24 @@ func TestConfigCheck(t *testing.T) {
 		}, "args hold the value of X_API_KEY"},
 		{"variable name", func(c *engines.Config) { c.Env = map[string]string{"A=B": "x"} }, "no name of an environment variable"},
 		{"NUL", func(c *engines.Config) { c.Env = map[string]string{"A": "x\x00"} }, "NUL"},
-		{"pass a secret", func(c *engines.Config) { c.Pass = []string{"OPENAI_API_KEY"} }, "put it in .ferry/credentials.json"},
+		{"pass a secret", func(c *engines.Config) { c.Pass = []string{"OPENAI_API_KEY"} }, "run `ferry secret set OPENAI_API_KEY`"},
 		{"negative clock", func(c *engines.Config) { c.Stall = -1 }, "cannot be negative"},
+		{"unusable", func(c *engines.Config) { c.Unusable = "secret X is not set" }, "engine codex: secret X is not set"},
+		{"key on argv", func(c *engines.Config) {
+			c.Args, c.Key, c.KeyRef = []string{"--key=sk-1234567", "{prompt}"}, "sk-1234567", "secret:X"
+		}, `env = { NAME = "secret:X" }`},
+		{"endpoint of a command", func(c *engines.Config) { c.BaseURL, c.KeyRef = "https://api.example.com/v1", "secret:X" }, ""},
+		{"no endpoint", func(c *engines.Config) { c.BaseURL = "api.example.com" }, "base_url is no address"},
+		{"endpoint of another kind", func(c *engines.Config) { c.BaseURL = "ftp://x" }, "base_url is no address"},
+		{"user in the endpoint", func(c *engines.Config) { c.BaseURL = "https://me:sk-1234567@x/v1" }, "base_url holds a user"},
+		{"key in the endpoint", func(c *engines.Config) { c.BaseURL = "https://x/v1?key=sk-1234567" }, "base_url holds a user, a query"},
+		{"key in the clear", func(c *engines.Config) { c.BaseURL, c.KeyRef = "http://api.example.com", "env:X" }, "write https://"},
+		{"key to this machine", func(c *engines.Config) { c.BaseURL, c.KeyRef = "http://127.0.0.1:20128/v1", "env:X" }, ""},
+		{"key of two lines", func(c *engines.Config) { c.Key, c.KeyRef = "sk-1234567\nX: y", "env:X" }, "the value of env:X holds a control character"},
+		{"net", func(c *engines.Config) { c.Net = "allow:api.example.com, *.example.com:8443" }, ""},
+		{"net of another kind", func(c *engines.Config) { c.Net = "closed" }, `net "closed" is neither`},
+		{"net with an address", func(c *engines.Config) { c.Net = "allow:https://x" }, `"https://x" is no host`},
+		{"net with nothing", func(c *engines.Config) { c.Net = "allow:" }, `"" is no host`},
 	} {
 		c := valid()
 		tt.set(&c)
@@ -54,6 +71,55 @@ func TestConfigCheck(t *testing.T) {
 		case err != nil && strings.Contains(err.Error(), "sk-1234567"):
 			t.Errorf("%s: Check() shows the secret: %v", tt.name, err)
 		}
+	}
+}
+
+// TestHTTPConfigCheck checks what an engine without a command needs, and that the key of agent.toml is named.
+func TestHTTPConfigCheck(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*engines.Config)
+		key  string // that is wrong; "" for none
+	}{
+		{"valid", func(*engines.Config) {}, ""},
+		{"no endpoint", func(c *engines.Config) { c.BaseURL = "" }, "base_url"},
+		{"no model", func(c *engines.Config) { c.Model = "" }, "model"},
+		{"command", func(c *engines.Config) { c.Command = "codex" }, "command"},
+		{"args", func(c *engines.Config) { c.Args = []string{"{prompt}"} }, "command"},
+		{"net", func(c *engines.Config) { c.Net = "x" }, "net"},
+		{"kind", func(c *engines.Config) { c.Kind = "" }, "kind"},
+	} {
+		c := engines.Config{Name: "local", Kind: engines.KindHTTP, BaseURL: "http://localhost:11434/v1", Model: "m"}
+		tt.set(&c)
+		got := ""
+		if m, ok := errors.AsType[*engines.Mistake](c.Check()); ok {
+			got = m.Key
+		}
+		if got != tt.key || (c.Check() == nil) != (tt.key == "") {
+			t.Errorf("%s: Check() = %v about %q, want %q", tt.name, c.Check(), got, tt.key)
+		}
+	}
+}
+
+func TestLocalURL(t *testing.T) {
+	for base, want := range map[string]bool{
+		"http://localhost:1234/v1": true, "http://LOCALHOST./v1": true, "http://127.0.0.1:11434": true, "http://[::1]:80": true,
+		"http://192.168.1.4/v1": true, "http://10.0.0.7": true, "http://172.16.3.2": true, "http://172.32.0.1": false,
+		"http://100.100.1.1": true, "http://100.128.0.1": false, "http://box.lan:8080": true, "http://nas.local": true,
+		"http://[::ffff:127.0.0.1]/": true, "http://[fe80::1]/": true, "http://[fd00::1]/": true,
+		"https://api.example.com": false, "https://localhost.example.com": false, "https://notlocal": false, "https://8.8.8.8": false,
+		"://": false, "": false,
+	} {
+		if got := engines.LocalURL(base); got != want {
+			t.Errorf("LocalURL(%q) = %v, want %v", base, got, want)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	c := engines.Config{Key: "k-value", Env: map[string]string{"A_TOKEN": "e-value", "B": "plain"}, Credentials: map[string]string{"C": "c-value"}}
+	if d := cmp.Diff([]string{"c-value", "e-value", "k-value"}, c.Secrets()); d != "" {
+		t.Errorf("Secrets() (-want +got):\n%s", d)
 	}
 }
 
