@@ -29,6 +29,9 @@
 // signature does not make it another record. With "blob" the body lies in a file of its own and the record file ends
 // after the empty line.
 //
+// A record may also stand without the body that its header names: the bare form ends after the empty line. [Open] refuses it;
+// [ParseBare] reads it, and what it gives proves the header alone.
+//
 // A [Note] is a smaller file that is part of no chain, of at most 8 KiB:
 //
 //	ferry-note 1

@@ -1,6 +1,7 @@
 package sign
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 )
@@ -27,6 +28,28 @@ func OpenTop(top []byte, key PublicKey) (Top, error) {
 		return Top{}, err
 	}
 	return Top{r}, nil
+}
+
+// ParseBare takes the bare form of a record apart without believing any of it: the header, the signature lines and the empty
+// line, and nothing of the body that the header names.
+func ParseBare(file []byte) (Top, error) {
+	top, ok := bytes.CutSuffix(file, []byte("\n"))
+	r, _, err := parseTop(top)
+	switch {
+	case err != nil:
+		return Top{}, err
+	case !ok || r.header.Blob || r.header.BodySize == 0:
+		return Top{}, fmt.Errorf("record %s is not in its bare form: %w", r.Name(), ErrMalformed)
+	}
+	return Top{r}, nil
+}
+
+// Open checks that key signed the header. It says nothing about the body, which is not here.
+func (t Top) Open(key PublicKey) (Top, error) {
+	if err := t.verify(preAuth(TypeRecordHeader, t.raw[:t.signed]), key); err != nil {
+		return Top{}, err
+	}
+	return t, nil
 }
 
 func parseTop(top []byte) (record, []byte, error) {

@@ -58,11 +58,54 @@ func TestTop(t *testing.T) {
 	}
 }
 
+func TestBare(t *testing.T) {
+	key, file, v := topOf(t)
+	bare := file[:len(file)-len(v.Body())]
+	got, err := sign.ParseBare(bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err = got.Open(key.Public()); err != nil || got.ID() != v.ID() || !bytes.Equal(got.Bytes(), bare) || len(got.Body()) != 0 {
+		t.Errorf("the bare form is read as %q, %v", got.Bytes(), err)
+	}
+	other, err := sign.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{8}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := got.Open(other.Public()); !errors.Is(err, sign.ErrUnverified) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := sign.Open(bare, key.Public()); !errors.Is(err, sign.ErrIncomplete) {
+		t.Errorf("the bare form as a whole record: %v", err)
+	}
+	seal := func(h sign.Header, body string) []byte {
+		h.Type, h.Writer, h.Epoch, h.Seq, h.Channel, h.Prev = "note", key.Public().WriterID(), 1, 4, [32]byte{1}, [32]byte{2}
+		file, err := sign.Seal(key, h, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for name, bad := range map[string][]byte{
+		"whole": file, "a byte of the body": file[:len(bare)+1], "without the empty line": bare[:len(bare)-1],
+		"two empty lines": append(bytes.Clone(bare), '\n'), "no body at all": seal(sign.Header{}, ""),
+		"a blob": seal(sign.Header{Blob: true}, "{}"), "nothing": nil,
+	} {
+		if _, err := sign.ParseBare(bad); err == nil {
+			t.Errorf("%s: read as a bare form", name)
+		}
+	}
+}
+
 func FuzzParseTop(f *testing.F) {
 	_, file, v := topOf(f)
 	f.Add(v.Top())
 	f.Add(file)
+	f.Add(append(bytes.Clone(v.Top()), '\n'))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if bare, err := sign.ParseBare(b); err == nil && (!bytes.Equal(bare.Bytes(), b) || bare.Header().BodySize == 0) {
+			t.Errorf("the bare form of %q is %q", b, bare.Bytes())
+		}
 		top, err := sign.ParseTop(b)
 		if err == nil && !bytes.Equal(top.Top(), b) {
 			t.Errorf("the top of %q is %q", b, top.Top())

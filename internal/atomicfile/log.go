@@ -15,8 +15,8 @@ import (
 // to the last offset that is known to be good, or open the log again and read it.
 var ErrTorn = errors.New("end of log is torn")
 
-// Log is a file that only grows. What was appended is never changed; a torn tail, left by a crash or a full disk, stays
-// until Truncate is called. Its methods are safe for concurrent use in one process; several processes that append need a
+// Log is a file that only grows. What was appended is changed by Overwrite alone; a torn tail, left by a crash or a full disk,
+// stays until Truncate is called. Its methods are safe for concurrent use in one process; several processes that append need a
 // lock of their own around Append and Sync.
 type Log struct {
 	mu   sync.Mutex
@@ -99,6 +99,50 @@ func (l *Log) size() (int64, error) {
 
 // ReadAt reads from the log at an offset, like io.ReaderAt.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) { return l.file.ReadAt(p, off) }
+
+// Overwrite puts data in the place of as many bytes at an offset, durably. It never makes a log longer. A crash can leave a part
+// of the old bytes there: the caller must be able to do it again.
+func (l *Log) Overwrite(off int64, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	have, err := l.size()
+	if err == nil && (off < 0 || off+int64(len(data)) > have) {
+		err = fmt.Errorf("size is %d: %w", have, fs.ErrInvalid)
+	}
+	if err == nil {
+		err = l.overwrite(off, data)
+	}
+	if err != nil {
+		return fmt.Errorf("overwrite %s at %d: %w", l.file.Name(), off, err)
+	}
+	return nil
+}
+
+// overwrite opens the file once more, because what is written to one that is open for appending goes to its end.
+func (l *Log) overwrite(off int64, data []byte) error {
+	fd, err := openRetry(unix.AT_FDCWD, l.file.Name(), unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return notFollowed(err)
+	}
+	f := os.NewFile(uintptr(fd), l.file.Name())
+	defer f.Close()
+	mine, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(mine, there) {
+		return fmt.Errorf("another file took its place: %w", ErrDiffers)
+	}
+	if _, err := f.WriteAt(data, off); err != nil {
+		return err
+	}
+	return f.Sync()
+}
 
 // Truncate cuts the log to size, durably, and makes it usable again after a torn append. It never makes a log longer.
 func (l *Log) Truncate(size int64) error {

@@ -40,6 +40,32 @@ func TestLogAppends(t *testing.T) {
 	}
 }
 
+func TestLogOverwrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	put(t, path, "one secret two")
+	log := openLog(t, path)
+	if err := log.Overwrite(4, []byte("------")); err != nil {
+		t.Fatal(err)
+	}
+	wantContent(t, path, "one ------ two")
+	for off, data := range map[int64]string{-1: "x", 12: "xyz", 15: "x"} {
+		if err := log.Overwrite(off, []byte(data)); err == nil {
+			t.Errorf("%q at %d was written", data, off)
+		}
+	}
+	if off, err := log.Append([]byte(" three")); off != 14 || err != nil {
+		t.Errorf("Append after Overwrite = %d, %v, want 14", off, err)
+	}
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, "another file, as long as the first")
+	if err := log.Overwrite(0, []byte("x")); !errors.Is(err, atomicfile.ErrDiffers) {
+		t.Errorf("over the file that took its place: %v", err)
+	}
+	wantContent(t, path, "another file, as long as the first")
+}
+
 func TestLogTruncatesOnlyWhenAsked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	put(t, path, "good|torn")
