@@ -29,6 +29,7 @@ func (p *person) beside(name string) *person {
 const writer = ferry.WriterID("wispwispwispwispwispwispwi")
 
 func TestAnAttemptTravelsByTheRemote(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, canary := p.origin()
 	made := p.work("r1", map[string]string{"a": "2\n"})
@@ -71,6 +72,7 @@ func TestAnAttemptTravelsByTheRemote(t *testing.T) {
 }
 
 func TestBringRefusesARefThatLeadsElsewhere(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, _ := p.origin()
 	made := p.work("r1", map[string]string{"a": "2\n"})
@@ -100,6 +102,7 @@ func TestBringRefusesARefThatLeadsElsewhere(t *testing.T) {
 
 // TestBringRefusesWhatGitRefuses offers a commit whose tree git's strict checks do not let in.
 func TestBringRefusesWhatGitRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, _ := p.origin()
 	blob := git(t, p.dir, "hash-object", "-w", "a")
@@ -126,6 +129,7 @@ func rawTree(t *testing.T, p *person, blob string) string {
 }
 
 func TestHolds(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	p.origin()
 	first := p.head
@@ -159,6 +163,7 @@ func (p *person) commitQuietly(message string) ferry.Commit {
 }
 
 func TestRefsOf(t *testing.T) {
+	t.Parallel()
 	a, b := ferry.Commit(strings.Repeat("a", 40)), ferry.Commit(strings.Repeat("b", 40))
 	task := &ferry.Task{ID: order(1), Attempts: []ferry.Attempt{
 		{N: 1, Holder: writer, Runs: []ferry.Run{{Run: "r1", Commit: a}, {Run: "r2", Commit: b}}},
@@ -179,6 +184,7 @@ func TestRefsOf(t *testing.T) {
 }
 
 func TestMissingWords(t *testing.T) {
+	t.Parallel()
 	m := worktree.Missing{What: "its base", Commit: ferry.Commit(strings.Repeat("a", 40)), Push: "push it there"}
 	for _, tt := range []struct {
 		remote string

@@ -35,7 +35,8 @@ func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.fsync", "GIT_CONFIG_VALUE_1=none",
 		"GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=ann@example.com", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.com"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -68,6 +69,13 @@ func newPerson(t testing.TB, files map[string]string) *person {
 	p.commit("first")
 	p.gate = p.open()
 	return p
+}
+
+// in gives the person for a subtest, which fails by itself.
+func (p *person) in(t testing.TB) *person {
+	q := *p
+	q.t = t
+	return &q
 }
 
 func (p *person) open() *worktree.Gate {

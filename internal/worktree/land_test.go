@@ -42,6 +42,7 @@ func (p *person) squash(commit, onto ferry.Commit) worktree.Squashed {
 func order(n byte) ferry.RecordID { return ferry.RecordID{n, 0xab} }
 
 func TestBranchFollowsAndNeverForces(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	first := p.work("r1", map[string]string{"x": "1"})
 	must(t, p.gate.Branch(t.Context(), "ferry/t-first-0a0b0c0d", first))
@@ -68,6 +69,7 @@ func TestBranchFollowsAndNeverForces(t *testing.T) {
 }
 
 func TestSquash(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "b": "b\n", ".gitattributes": "* merge=union\n"})
 	clean := p.work("clean", map[string]string{"b": "B\n", "new": "n\n"})
 	both := p.work("both", map[string]string{"a": "one\n2\n3\n4\n5\n6\n7\n8\n9\n"})
@@ -102,6 +104,7 @@ func TestSquash(t *testing.T) {
 }
 
 func TestLandMovesBranchAndCheckout(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n", "b": "1\n", "dir/c": "1\n"})
 	old := p.head
 	done := p.squash(p.work("r1", map[string]string{"a": "2\n", "b": "", "new/x": "n\n"}), old).Commit
@@ -139,6 +142,7 @@ func TestLandMovesBranchAndCheckout(t *testing.T) {
 }
 
 func TestLandRefusesWhatItWouldOverwrite(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n", "b": "1\n"})
 	done := p.squash(p.work("r1", map[string]string{"a": "2\n", "new": "n\n"}), p.head).Commit
 	linked := filepath.Join(p.root, "linked")
@@ -189,6 +193,7 @@ func TestLandRefusesWhatItWouldOverwrite(t *testing.T) {
 }
 
 func TestOrdersLandOnceWhenManyTry(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	git(t, p.dir, "checkout", "-q", "--detach")
 	commits := []ferry.Commit{}
@@ -228,6 +233,7 @@ func (p *person) journal(spec worktree.LandSpec, gitDir string) {
 }
 
 func TestRepairCheckoutAfterACrash(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{"changed": "1\n", "gone": "1\n", "same": "1\n", "half/way": "1\n"}
 	steps := []struct {
 		name  string
@@ -292,6 +298,7 @@ func (p *person) moveRefs(spec worktree.LandSpec) {
 }
 
 func TestRepairKeepsThePersonsChanges(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	done := p.squash(p.work("r1", map[string]string{"a": "2\n"}), p.head).Commit
 	spec := worktree.LandSpec{Branch: "main", Old: p.head, New: done, Order: order(1)}

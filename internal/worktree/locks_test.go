@@ -8,6 +8,7 @@ import (
 
 // TestLockOfAKilledGit leaves the lock files behind that a killed git leaves, for each ref that ferry writes by itself.
 func TestLockOfAKilledGit(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	lock := func(dir, ref string) { write(t, filepath.Join(dir, filepath.FromSlash(ref))+".lock", "") }
 	lock(p.gate.Dir(), "refs/ferry/bases/"+string(p.head))

@@ -11,6 +11,7 @@ import (
 // TestMaintainJoinsPacksUnderABorrowingTree gives the gate many packs, joins
 // them while a tree borrows their objects, and takes a snapshot of that tree.
 func TestMaintainJoinsPacksUnderABorrowingTree(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	tree := p.tree("r1")
 	var blobs []string

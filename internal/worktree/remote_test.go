@@ -50,6 +50,7 @@ func (p *person) remote(edit func(*worktree.RemoteSpec)) *worktree.Remote {
 }
 
 func TestPushIsOneFastForwardAndOneRef(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, canary := p.origin()
 	r := p.remote(nil)
@@ -83,6 +84,7 @@ func TestPushIsOneFastForwardAndOneRef(t *testing.T) {
 }
 
 func TestLookTakesInWhatIsNewAndRefusesARewoundBranch(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, canary := p.origin()
 	clone := filepath.Join(p.root, "clone")
@@ -116,6 +118,7 @@ func TestLookTakesInWhatIsNewAndRefusesARewoundBranch(t *testing.T) {
 }
 
 func TestARemoteStaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, _ := p.origin()
 	done := p.squash(p.work("r1", map[string]string{"a": "2\n"}), p.head).Commit
@@ -136,6 +139,7 @@ func TestARemoteStaysWhereItIs(t *testing.T) {
 }
 
 func TestARemoteThatIsGone(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, _ := p.origin()
 	r := p.remote(nil)
@@ -154,6 +158,7 @@ func TestARemoteThatIsGone(t *testing.T) {
 
 // TestAServerIsReachedWithThePersonsAccount puts a program in the place of ssh: it sees what a real one would.
 func TestAServerIsReachedWithThePersonsAccount(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, map[string]string{"a": "1\n"})
 	dir, canary := p.origin()
 	home := filepath.Join(p.root, "home")

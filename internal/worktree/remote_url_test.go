@@ -8,6 +8,7 @@ import (
 )
 
 func TestParseAddress(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -65,6 +66,7 @@ func FuzzParseAddress(f *testing.F) {
 }
 
 func TestSafePath(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	g := &Gate{dir: filepath.Join(root, "state", "gate", "x.git"), top: filepath.Join(root, "project")}
 	in := strings.Join([]string{"/usr/bin", ".", "bin", "", g.top, "/nonexistent"}, ":")

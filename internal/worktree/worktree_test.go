@@ -15,6 +15,7 @@ import (
 )
 
 func TestOpenGateRefuses(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	empty := filepath.Join(root, "empty")
 	git(t, root, "init", "-q", empty)
@@ -53,6 +54,7 @@ func TestOpenGateRefuses(t *testing.T) {
 }
 
 func TestBase(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	git(t, p.dir, "branch", "side")
 	write(t, filepath.Join(p.dir, "README.md"), "changed\n")
@@ -84,6 +86,7 @@ func TestBase(t *testing.T) {
 }
 
 func TestImportUnreachableAndTwice(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	write(t, filepath.Join(p.dir, "later"), "x")
 	lost := p.commit("later")
@@ -103,6 +106,7 @@ func TestImportUnreachableAndTwice(t *testing.T) {
 }
 
 func TestTreeWorksWithGitOnTheHostAndAfterRestart(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	tree := p.tree("r1")
 	if got := git(t, tree.Work(), "status", "--porcelain"); got != "" {
@@ -131,6 +135,7 @@ func TestTreeWorksWithGitOnTheHostAndAfterRestart(t *testing.T) {
 }
 
 func TestSnapshot(t *testing.T) {
+	t.Parallel()
 	for _, level := range levels(t) {
 		t.Run(string(level), func(t *testing.T) {
 			p := newPerson(t, map[string]string{
@@ -196,6 +201,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestSnapshotOfNothingKeepsTheParent(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	tree := p.tree("r1")
 	snap := p.snapshot(snapSpec(tree, levels(t)[0]))
@@ -216,6 +222,7 @@ func TestSnapshotOfNothingKeepsTheParent(t *testing.T) {
 }
 
 func TestExportIsCleanAndItsOwn(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	tree := p.tree("r1")
 	write(t, filepath.Join(tree.Work(), "x y"), "1")
@@ -237,6 +244,7 @@ func TestExportIsCleanAndItsOwn(t *testing.T) {
 }
 
 func TestRetire(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, nil)
 	tree := p.tree("r1")
 	write(t, filepath.Join(tree.Work(), "a/b"), "1")
