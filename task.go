@@ -164,6 +164,12 @@ func (t *Task) Active() bool {
 	return !t.Live.IsZero() // a killed, cancelled or failed order whose engine still runs
 }
 
+// Holds reports whether a start holds the order: it is live, no other start fences it, and neither a result nor the end of
+// the order does. Only then does its attempt hand in a result.
+func (t *Task) Holds(start RecordID) bool {
+	return t.State == StateRunning && t.Live == start
+}
+
 // StandingResult gives the result that counts, or nil.
 func (t *Task) StandingResult() *Outturn {
 	for i := range t.Results {

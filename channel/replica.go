@@ -57,8 +57,9 @@ type branch struct {
 // Verdict is what became of a record that was handed to a Replica.
 type Verdict struct {
 	Kind   VerdictKind
-	ID     ferry.RecordID // zero where the bytes are not those of a record
-	Reason string         // why it was not taken in
+	ID     ferry.RecordID   // zero where the bytes are not those of a record
+	Reason string           // why it was not taken in
+	Behind []ferry.RecordID // what had waited for it, and was taken in with it
 }
 
 // VerdictKind is a Verdict in one word.
@@ -101,6 +102,7 @@ func (r *Replica) Add(file []byte) Verdict {
 			next := todo[0]
 			todo = todo[1:]
 			if w := r.take(next); w.Kind == Accepted {
+				v.Behind = append(v.Behind, w.ID)
 				todo = append(todo, r.parked.behind(w.ID)...)
 			}
 		}

@@ -3,6 +3,7 @@ package channel_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ferry-fleet/ferry"
@@ -96,7 +97,11 @@ func TestReplicaVerdicts(t *testing.T) {
 	flipped := append([]byte(nil), file...)
 	flipped[len(flipped)-3] ^= 1
 	must("flipped", flipped, channel.Refused)
-	must("the first", file, channel.Accepted)
+	parked, err := sign.ParseHeader(second)
+	must1(t, err)
+	if v := r.Add(file); v.Kind != channel.Accepted || !slices.Equal(v.Behind, []ferry.RecordID{parked.ID()}) {
+		t.Errorf("the first: %+v, want it accepted, and the parked one behind it", v)
+	}
 	must("the parked one", second, channel.Known)
 	if h, ok := r.Head(ferry.WriterID(worker.Public().WriterID())); !ok || h.Seq != 2 {
 		t.Errorf("the head is %+v, %v", h, ok)

@@ -131,7 +131,7 @@ func (w *Worker) closingRecords(t *ferry.Task, c *closing) []ferry.Body {
 		out = append(out, &ferry.Note{Order: c.order, Kind: "engine-fault", Text: w.health.note(w.cfg.Engine.Name, c.fault)})
 	}
 	switch {
-	case c.last.Result != nil && t.Live == c.start && t.State == ferry.StateRunning:
+	case c.last.Result != nil && t.Holds(c.start):
 		return append(out, c.last.Result)
 	case c.last.Result != nil:
 		stop := w.stopFor(c.last, ferry.StopFenced, "finished after the order was "+string(t.State))

@@ -310,7 +310,16 @@ func (m *machine) holds(e *engine) bool {
 	m.ingest()
 	m.watchFences()
 	t, ok := m.rep.Task(e.order)
-	return m.engineOf(e.start) == e && !m.stopped && ok && (t.Live == e.start || m.w.sc.Mutant == MutantNoFence || m.w.sc.Peer)
+	if m.engineOf(e.start) != e || m.stopped || !ok {
+		return false
+	}
+	switch {
+	case m.w.sc.Peer, m.w.sc.Mutant == MutantNoFence:
+		return true
+	case m.w.sc.Mutant == MutantResultLoses:
+		return t.Live == e.start
+	}
+	return t.Holds(e.start)
 }
 
 func (m *machine) submit(e *engine, c ferry.Commit) {

@@ -37,6 +37,9 @@ func (m *machine) keeperActs() {
 		switch t.State {
 		case ferry.StateAwaitingReview:
 			m.reviewSoon(&t)
+			if m.w.sc.Mutant == MutantLandUnkept {
+				m.landSoon(&t)
+			}
 		case ferry.StateAccepted:
 			m.landSoon(&t)
 		}
@@ -109,6 +112,9 @@ func (m *machine) landSoon(t *ferry.Task) {
 }
 
 func (m *machine) mayLand(t *ferry.Task) bool {
+	if m.w.sc.Mutant == MutantLandUnkept {
+		return true
+	}
 	return land.Decide(t, land.Facts{Actor: m.id, May: true, Target: t.Order.Target, Evidence: t.StandingResult().Evidence}).Allowed
 }
 
@@ -136,6 +142,7 @@ func (m *machine) landLater(order ferry.RecordID) {
 // push lands the standing result on a tip, or writes the record of a landing that has happened.
 func (m *machine) push(order ferry.RecordID, tip, done ferry.Commit) {
 	w := m.w
+	m.ingest()
 	t, ok := m.rep.Task(order)
 	if !ok || m.stopped {
 		return
@@ -151,7 +158,7 @@ func (m *machine) push(order ferry.RecordID, tip, done ferry.Commit) {
 	}
 	ord := w.byID[order]
 	c := commitOf("landing", ord.n, o.Result.Commit, tip, m.i)
-	g := gitCommit{by: m, parent: tip, order: order, result: o.ID, real: w.remote.commits[o.Result.Commit].real}
+	g := gitCommit{by: m, parent: tip, order: order, result: o.ID, real: w.remote.commits[o.Result.Commit].real, kept: w.check.kept(o)}
 	w.trace(m, "land", uint64(ord.n))
 	w.remote.call(m, func() error { return w.remote.land(m, order, c, g) }, func(err error) {
 		switch {

@@ -29,7 +29,7 @@ type machine struct {
 
 	disk disk
 	rep  *channel.Replica
-	held map[*byte]bool // the files of the records in the store
+	held map[ferry.RecordID]bool // the records that the replica has taken in
 
 	touched  []*ordered // what records came in about, since I5 was checked
 	places   map[number][]byte
@@ -176,22 +176,34 @@ func (m *machine) ingest() {
 func (m *machine) read(data []byte) {
 	switch v := m.rep.Add(data); v.Kind {
 	case channel.Accepted:
-		m.took(v.ID, data)
+		m.took(v, data)
 	case channel.Parked:
 		m.w.seen(sawParked)
 		m.disk.store = append(m.disk.store, data)
-		m.watchTwins(data) // when it is taken in, nobody says so
+		m.watchTwins(data)
 	}
 }
 
-// took follows a record that the replica holds from here on.
-func (m *machine) took(id ferry.RecordID, data []byte) {
+// took follows a record that the replica holds from here on, and those that had waited for it.
+func (m *machine) took(v channel.Verdict, data []byte) {
 	m.disk.store = append(m.disk.store, data)
-	m.held[&data[0]] = true
 	m.work.version++
 	m.beats.news = true
 	m.watchTwins(data)
-	m.w.check.took(m, id)
+	m.hold(v)
+	for _, id := range append(v.Behind, v.ID) {
+		m.w.check.took(m, id)
+	}
+}
+
+// hold notes which records the replica has taken in.
+func (m *machine) hold(v channel.Verdict) {
+	if v.Kind == channel.Accepted {
+		m.held[v.ID] = true
+	}
+	for _, id := range v.Behind {
+		m.held[id] = true
+	}
 }
 
 func (m *machine) sync() { m.disk.synced = len(m.disk.store) }
@@ -223,11 +235,12 @@ func (m *machine) append(id ferry.RecordID, file []byte, b ferry.Body) bool {
 		m.crash(m.w.span(2*time.Second, time.Minute), false)
 		return false
 	}
-	if v := m.rep.Add(file); v.Kind != channel.Accepted {
+	v := m.rep.Add(file)
+	if v.Kind != channel.Accepted {
 		m.w.check.fail(m, "bug", "its own %s is %v: %s", b.Type(), v.Kind, v.Reason)
 		return false
 	}
-	m.took(id, file)
+	m.took(v, file)
 	m.sync()
 	m.w.durable(id, b)
 	if m.w.hit(faultWrite, m.w.sc.write) {
@@ -262,7 +275,7 @@ func (m *machine) relay() {
 	now := m.mono(m.w.time.now)
 	m.lost = slices.DeleteFunc(m.lost, func(l lost) bool {
 		data := m.w.carrier.paths[l.file].first
-		if m.w.carrier.content(m.i, l.file).data != nil || data == nil || !m.held[&data[0]] {
+		if m.w.carrier.content(m.i, l.file).data != nil || data == nil || !m.held[m.w.ids[&data[0]]] {
 			return true
 		}
 		if now-l.since < relayAfter {
@@ -307,11 +320,10 @@ func (m *machine) start() {
 	m.up, m.looking, m.planned = true, false, false
 	m.boot(w.time.now)
 	w.trace(m, "boot", uint64(m.boots))
-	m.rep, m.held, m.lost = w.newReplica(), map[*byte]bool{}, nil
+	m.rep, m.held, m.lost = w.newReplica(), map[ferry.RecordID]bool{}, nil
 	m.places, m.twins = map[number][]byte{}, nil
 	for _, data := range m.disk.store {
-		m.rep.Add(data)
-		m.held[&data[0]] = true
+		m.hold(m.rep.Add(data))
 		m.watchTwins(data)
 	}
 	m.beats = beats{heard: map[ferry.WriterID]ferry.Beat{}, at: map[ferry.WriterID]instant{}}

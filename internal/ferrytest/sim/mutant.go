@@ -15,12 +15,13 @@ const (
 	MutantPublishFirst  Mutant = "publish-first"       // a record is in the folder before it is in the journal
 	MutantMinByTime     Mutant = "min-by-time"         // the earliest claim wins in place of the smallest rank
 	MutantGraceNoFences Mutant = "grace-blocks-fences" // fences wait too, after a boot or a sleep
+	MutantLandUnkept    Mutant = "land-unkept"         // what nobody has accepted yet is landed
 )
 
 // Mutants lists the mutants.
 func Mutants() []Mutant {
 	return []Mutant{
 		MutantNoSettle, MutantMonoSettle, MutantNoFence, MutantResultLoses, MutantLapseBoot, MutantLeaseOnMain,
-		MutantPublishFirst, MutantMinByTime, MutantGraceNoFences,
+		MutantPublishFirst, MutantMinByTime, MutantGraceNoFences, MutantLandUnkept,
 	}
 }

@@ -27,6 +27,7 @@ type gitCommit struct {
 	order  ferry.RecordID
 	result ferry.RecordID // of a landing: the result it squashes, as its trailer says
 	real   bool           // an engine made it, or the gate from one that an engine made
+	kept   bool           // of a landing: its machine held an accept that counts when it sent the push
 }
 
 // remote is one linearizable git repository: its refs change one push at a time.

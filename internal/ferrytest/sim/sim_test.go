@@ -30,7 +30,9 @@ func seeds(n uint64) uint64 {
 }
 
 // corpus holds seeds that once found something. They run first.
-func corpus() []uint64 { return []uint64{121, 241, 1127, 1133, 1271, 2146, 2940} }
+func corpus() []uint64 {
+	return []uint64{121, 241, 1127, 1133, 1271, 2146, 2940, 779, 5926, 7051, 7372, 7912, 8375, 8576}
+}
 
 func TestCorpus(t *testing.T) {
 	for _, seed := range corpus() {
