@@ -13,7 +13,7 @@ const aheadChunk = 64
 
 // ahead checks the signatures of many records on all cores, while the first of them are taken in already.
 type ahead struct {
-	records []sign.Unverified
+	records []form
 	key     func(sign.Header) (sign.PublicKey, bool)
 	opened  []opened
 	ready   []chan struct{} // one for each chunk
@@ -25,12 +25,12 @@ type ahead struct {
 // opened is what came of opening a record under a key.
 type opened struct {
 	key sign.PublicKey
-	v   sign.Verified
+	v   form
 	err error
 }
 
 // openAhead begins to open records in their order, each under the key that key gives. The caller has to call close.
-func openAhead(records []sign.Unverified, key func(sign.Header) (sign.PublicKey, bool)) *ahead {
+func openAhead(records []form, key func(sign.Header) (sign.PublicKey, bool)) *ahead {
 	a := &ahead{
 		records: records, key: key, opened: make([]opened, len(records)),
 		ready: make([]chan struct{}, (len(records)+aheadChunk-1)/aheadChunk),
@@ -53,7 +53,7 @@ func (a *ahead) work() {
 		for i := chunk * aheadChunk; i < min((chunk+1)*aheadChunk, len(a.records)); i++ {
 			o, known := &a.opened[i], false
 			if o.key, known = a.key(a.records[i].Header()); known {
-				o.v, o.err = a.records[i].Open(o.key)
+				o.v, o.err = openForm(a.records[i], o.key)
 			}
 		}
 		close(a.ready[chunk])
@@ -61,12 +61,12 @@ func (a *ahead) work() {
 }
 
 // open gives what opening record i under a key gives. A key that came to be known since is used here and now.
-func (a *ahead) open(i int, key sign.PublicKey) (sign.Verified, error) {
+func (a *ahead) open(i int, key sign.PublicKey) (form, error) {
 	<-a.ready[i/aheadChunk]
 	if o := a.opened[i]; o.key == key {
 		return o.v, o.err
 	}
-	return a.records[i].Open(key)
+	return openForm(a.records[i], key)
 }
 
 // close ends what is under way.

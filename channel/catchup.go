@@ -128,7 +128,7 @@ func (c *Channel) index(ctx context.Context, off, size int64) error {
 
 // clearIndex empties the index, so that it is built again from the beginning of the log.
 func (c *Channel) clearIndex(ctx context.Context) error {
-	for _, table := range []string{"records", "forks", "proofs", "redactions", "saw", "doubts", "own", "orders", "deps", "dirs", "rejected", "packs"} {
+	for _, table := range []string{"records", "forks", "proofs", "redactions", "bare", "strip", "saw", "doubts", "own", "orders", "deps", "dirs", "rejected", "packs"} {
 		if _, err := c.db.ExecContext(ctx, `DELETE FROM `+table); err != nil {
 			return fmt.Errorf("clear the index: %w", err)
 		}

@@ -207,6 +207,9 @@ func (c *Channel) open(ctx context.Context) error {
 	if id != c.id {
 		return fmt.Errorf("%s holds the channel %s: %w", c.cfg.State, id, ErrOtherChannel)
 	}
+	if err := c.repunch(); err != nil {
+		return err
+	}
 	if c.db, err = sqlite.Open(ctx, c.cfg.indexPath(), indexSchema, indexVersion); err != nil {
 		return err
 	}

@@ -18,8 +18,18 @@ func (c *Channel) Roster(ctx context.Context) (*authority.Roster, error) {
 	return c.authority(), nil
 }
 
-// Record gives a record of the store; ok is false when it is not here. Whether it counts is another question.
+// Record gives a record of the store as it is read; ok is false when it is not here. Whether it counts is another question.
 func (c *Channel) Record(ctx context.Context, id ferry.RecordID) (rec ferry.Record, ok bool, err error) {
+	if rec, ok, err = c.held(ctx, id); err != nil || !ok {
+		return rec, false, err
+	}
+	reader := reader{c: c, q: c.db, roster: c.authority()}
+	rec, err = reader.amend(ctx, rec)
+	return rec, err == nil, err
+}
+
+// held gives a record of the store as it was signed, or without a body where that is gone.
+func (c *Channel) held(ctx context.Context, id ferry.RecordID) (rec ferry.Record, ok bool, err error) {
 	if err := c.sync(ctx); err != nil {
 		return rec, false, err
 	}
@@ -138,6 +148,10 @@ func (c *Channel) Traces(ctx context.Context, w ferry.WriterID, epoch uint32) (t
 		rec, _ := r.record()
 		if rec.Time.After(t.Last) {
 			t.Last = rec.Time
+		}
+		reader := reader{c: c, q: c.db, roster: c.authority()}
+		if rec, err = reader.amend(ctx, rec); err != nil {
+			return t, err
 		}
 		if b, ok := rec.Body.(*ferry.Inventory); ok {
 			t.Have = *b

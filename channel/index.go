@@ -11,10 +11,12 @@ import (
 )
 
 // indexVersion changes with indexSchema; an index of another version is rebuilt from the store.
-const indexVersion = 4
+const indexVersion = 5
 
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
-// the folder. An order is its own subject.
+// the folder. An order is its own subject. Of the records that are bare, hollow are those without a body from anywhere; of files
+// and packs, copies in the directories of this machine are still to be looked for. In strip are records whose bodies may have to
+// go; scrub has a row while pages of the index may hold what is gone.
 const indexSchema = `
 CREATE TABLE state (
 	only INTEGER PRIMARY KEY CHECK (only = 1), off INTEGER NOT NULL, version INTEGER NOT NULL, withdrawn INTEGER NOT NULL,
@@ -30,6 +32,12 @@ CREATE INDEX records_root ON records (n) WHERE type = 'root';
 CREATE TABLE forks (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, open INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;
 CREATE TABLE proofs (id BLOB PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE redactions (id BLOB, by BLOB, PRIMARY KEY (id, by)) WITHOUT ROWID;
+CREATE TABLE bare (id BLOB PRIMARY KEY, hollow INTEGER NOT NULL, files INTEGER NOT NULL, packs INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX bare_hollow ON bare (id) WHERE hollow = 1;
+CREATE INDEX bare_files ON bare (id) WHERE files = 1;
+CREATE INDEX bare_packs ON bare (id) WHERE packs = 1;
+CREATE TABLE strip (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE scrub (only INTEGER PRIMARY KEY CHECK (only = 1));
 CREATE TABLE saw (witness TEXT, writer TEXT, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, id32 TEXT NOT NULL, PRIMARY KEY (witness, writer)) WITHOUT ROWID;
 CREATE TABLE doubts (witness TEXT PRIMARY KEY, writer TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, since INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE own (writer TEXT, epoch INTEGER, seq INTEGER NOT NULL, PRIMARY KEY (writer, epoch)) WITHOUT ROWID;

@@ -63,7 +63,7 @@ func (v verdict) outcome() outcome {
 	case known:
 		return outcome{kind: outKnown}
 	case parked:
-		return outcome{kind: outWaits}
+		return outcome{outWaits, v.reason}
 	}
 	return outcome{outRefused, v.reason}
 }
@@ -77,13 +77,14 @@ type ingest struct {
 	tips  map[chain]tip
 	after []func() error // what waits for the batch to be durable
 	taken int
+	told  int // records that redactions were found to name
 }
 
 // then does something when what was collected until here is in the store and in the index.
 func (g *ingest) then(f func() error) { g.after = append(g.after, f) }
 
 // judge takes a record into the batch when open says that it is signed. No byte of it is believed before that.
-func (g *ingest) judge(ctx context.Context, w ferry.WriterID, u sign.Unverified, open func(sign.PublicKey) (sign.Verified, error)) (verdict, error) {
+func (g *ingest) judge(ctx context.Context, w ferry.WriterID, u form, open func(sign.PublicKey) (form, error)) (verdict, error) {
 	h := u.Header()
 	if ferry.WriterID(h.Writer) != w {
 		return verdict{rejected, "a record of the writer " + string(h.Writer) + " in the directory of another"}, nil
@@ -106,6 +107,13 @@ func (g *ingest) judge(ctx context.Context, w ferry.WriterID, u sign.Unverified,
 	if h.Seq == 1 && ferry.RecordID(h.Prev) != first {
 		return verdict{rejected, fmt.Sprintf("number 1 of epoch %d does not name the record %s that gave the epoch", h.Epoch, first.Short())}, nil
 	}
+	g.promise(v)
+	switch {
+	case isBare(v):
+		return g.bare(ctx, v)
+	case g.c.seen.hollow[v.ID()]:
+		return g.whole(ctx, v)
+	}
 	return g.chain(ctx, v)
 }
 
@@ -122,7 +130,7 @@ func (g *ingest) key(ctx context.Context, ch chain) (key sign.PublicKey, first f
 }
 
 // unknown takes in a root record that a recovery key vouches for. Everything else of a writer or an epoch without a key waits.
-func (g *ingest) unknown(ctx context.Context, ch chain, u sign.Unverified) (verdict, error) {
+func (g *ingest) unknown(ctx context.Context, ch chain, u form) (verdict, error) {
 	id := ferry.RecordID(u.ID())
 	if u.Header().Type == string(ferry.TypeRoot) && u.Header().Seq == 1 && len(sign.Signers(u.Bytes(), g.c.authority().RecoveryKeys())) > 0 {
 		if _, err := openHeir(u.Bytes(), g.c.id); err != nil {
@@ -140,7 +148,7 @@ func (g *ingest) unknown(ctx context.Context, ch chain, u sign.Unverified) (verd
 }
 
 // chain takes a verified record in behind its predecessor.
-func (g *ingest) chain(ctx context.Context, v sign.Verified) (verdict, error) {
+func (g *ingest) chain(ctx context.Context, v form) (verdict, error) {
 	h, id := v.Header(), ferry.RecordID(v.ID())
 	ch := chain{ferry.WriterID(h.Writer), h.Epoch}
 	t, ok := g.tips[ch]
@@ -163,7 +171,7 @@ func (g *ingest) chain(ctx context.Context, v sign.Verified) (verdict, error) {
 
 // offBranch handles what does not follow the last record: a repetition, a gap or a fork. The batch is flushed first, so that
 // the index knows everything.
-func (g *ingest) offBranch(ctx context.Context, ch chain, v sign.Verified) (verdict, error) {
+func (g *ingest) offBranch(ctx context.Context, ch chain, v form) (verdict, error) {
 	if err := g.flush(ctx); err != nil {
 		return verdict{}, err
 	}
@@ -189,9 +197,9 @@ func (g *ingest) offBranch(ctx context.Context, ch chain, v sign.Verified) (verd
 	return verdict{kind: accepted}, g.flush(ctx)
 }
 
-func (g *ingest) take(ctx context.Context, v sign.Verified) error {
+func (g *ingest) take(ctx context.Context, v form) error {
 	data := v.Bytes()
-	read := parsed{head: v.Header(), id: v.ID(), body: v.Body(), file: data, size: len(data)}
+	read := parsed{head: v.Header(), id: v.ID(), body: v.Body(), file: data, size: len(data), bare: isBare(v)}
 	g.batch, g.bytes = append(g.batch, frame{data: data, read: &read}), g.bytes+len(data)
 	if len(g.batch) < batchFrames && g.bytes < batchBytes {
 		return nil

@@ -22,6 +22,7 @@ const (
 	storeName = "store.log"
 	indexName = "index.db"
 	lockName  = "store.lock"
+	punchName = "store.punch"
 
 	folderMode = 0o755
 	fileMode   = 0o644
@@ -53,6 +54,7 @@ func joinPath(invite ferry.RecordID) string { return path.Join(joinDir, invite.S
 
 func (c Config) storePath() string { return filepath.Join(c.State, storeName) }
 func (c Config) indexPath() string { return filepath.Join(c.State, indexName) }
+func (c Config) punchPath() string { return filepath.Join(c.State, punchName) }
 func (c Config) lockPath() string  { return filepath.Join(c.State, lockName) }
 
 // nameKind says what a path in the folder is the name of.

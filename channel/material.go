@@ -180,7 +180,8 @@ func (x *indexed) chosen(ch chain, types string, within func(parsed) bool) ([]fe
 		if !within(found[i]) {
 			continue
 		}
-		if rec, _ := found[i].record(); rec.Body != nil {
+		rec, _ := found[i].record()
+		if rec = usedUp(rec); rec.Body != nil {
 			out = append(out, rec)
 		}
 	}

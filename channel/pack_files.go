@@ -104,7 +104,7 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 			if b.kind > outKnown {
 				bad[name] = b
 				again = again || b.mayChange(s.now)
-				if b.reason != "" {
+				if b.reason != "" && b.kind != outWaits {
 					why[name] = b.reason
 				}
 				if b.kind == outWaits {
@@ -181,23 +181,24 @@ func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b
 	if err != nil {
 		return err
 	}
-	line = slices.DeleteFunc(line, func(u sign.Unverified) bool { return have[u.ID()] })
+	line = slices.DeleteFunc(line, func(u form) bool { return have[u.ID()] })
 	roster := s.c.authority()
 	a := openAhead(line, func(h sign.Header) (sign.PublicKey, bool) {
 		key, _, ok := roster.Key(ferry.WriterID(h.Writer), h.Epoch)
 		return key, ok
 	})
 	defer a.close()
+	s.promises(line, a)
 	for i, u := range line {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		v, err := s.judge(ctx, w, u, func(key sign.PublicKey) (sign.Verified, error) { return a.open(i, key) })
+		v, err := s.judge(ctx, w, u, func(key sign.PublicKey) (form, error) { return a.open(i, key) })
 		if err != nil {
 			return err
 		}
 		if out := v.outcome(); out.kind > outKnown {
-			b.outcome, b.at, b.seq = out, chain{w, p.epoch}, u.Header().Seq
+			b.outcome, b.at, b.seq, b.lacks = out, chain{w, p.epoch}, u.Header().Seq, s.lacks(u, out)
 			if out.reason != "" {
 				b.reason = fmt.Sprintf("record %d of the pack: %s", b.seq-p.from+1, out.reason)
 			}
@@ -210,11 +211,27 @@ func (s *scan) unpack(ctx context.Context, w ferry.WriterID, records [][]byte, b
 	return nil
 }
 
+// promises notes what the redactions in a pack name, before the first record is taken in: it may be bare, and wait for one of
+// them.
+func (s *scan) promises(line []form, a *ahead) {
+	for i, u := range line {
+		if len(named(s.c.authority(), u)) == 0 {
+			continue
+		}
+		h := u.Header()
+		if key, _, ok := s.c.authority().Key(ferry.WriterID(h.Writer), h.Epoch); ok && ferry.RecordID(h.Channel) == s.c.id {
+			if v, err := a.open(i, key); err == nil {
+				s.promise(v)
+			}
+		}
+	}
+}
+
 // lineOf takes the records of a pack apart up to the first that is wrong, and notes in p which they are.
-func lineOf(records [][]byte, p *readPack) (line []sign.Unverified, wrong string) {
-	line = make([]sign.Unverified, 0, len(records))
+func lineOf(records [][]byte, p *readPack) (line []form, wrong string) {
+	line = make([]form, 0, len(records))
 	for i, data := range records {
-		u, err := sign.ParseHeader(data)
+		u, err := formOf(data)
 		if err != nil {
 			return line, fmt.Sprintf("record %d of the pack: %v", i+1, err)
 		}
@@ -237,7 +254,7 @@ func (s *scan) have(ctx context.Context, w chain, r numbers) (map[ferry.RecordID
 		string(w.writer), w.epoch, int64(r.from), int64(r.to))
 	have := make(map[ferry.RecordID]bool, len(found))
 	for _, id := range found {
-		have[id] = true
+		have[id] = !s.c.seen.hollow[id]
 	}
 	return have, err
 }

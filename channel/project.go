@@ -24,6 +24,7 @@ type projector struct {
 	trusted  trusted          // nil where it has to be read
 	touched  []ferry.RecordID // orders to fold
 	queued   map[ferry.RecordID]bool
+	naked    map[ferry.RecordID]bool         // bare records that may be read otherwise
 	found    map[ferry.RecordID]*lookup      // of the orders that are being folded
 	own      map[chain]uint64                // the highest number of these frames that this machine signed
 	heads    map[ferry.WriterID][]ferry.Head // what the last record of each writer that counts has seen
@@ -95,7 +96,7 @@ func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx, n int) (*project
 		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: make(map[ferry.RecordID]*parsed, n)},
 		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
 		own: map[chain]uint64{}, heads: map[ferry.WriterID][]ferry.Head{},
-		queued: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
+		queued: map[ferry.RecordID]bool{}, naked: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
 	}
 	if _, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (p *projector) add(ctx context.Context, f frame) error {
 		}
 	}
 	if have, err := p.has(ctx, ch, r); have || err != nil {
-		return err
+		return errors.Join(err, p.fill(ctx, r))
 	}
 	main, err := p.place(ctx, ch, r)
 	if err != nil {
@@ -163,6 +164,9 @@ func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) e
 	p.fresh[r.id] = r
 	if ok {
 		p.touch(subject)
+	}
+	if err := p.stands(ctx, r); err != nil {
+		return err
 	}
 	if statement(ferry.Type(r.head.Type)) {
 		p.stale = true
@@ -219,7 +223,10 @@ func (p *projector) genuine(f frame, w chain) bool {
 	if !ok {
 		return false
 	}
-	_, err := sign.Open(f.data, key)
+	u, err := formOf(f.data)
+	if err == nil {
+		_, err = openForm(u, key)
+	}
 	return err == nil
 }
 
@@ -258,6 +265,9 @@ func (p *projector) fold(ctx context.Context) error {
 		if err := p.evaluate(ctx); err != nil {
 			return err
 		}
+	}
+	if err := p.dress(ctx); err != nil {
+		return fmt.Errorf("index: %w", err)
 	}
 	for len(p.touched) > 0 {
 		if err := p.ended(); err != nil {

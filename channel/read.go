@@ -285,6 +285,9 @@ func (c *Channel) entries(ctx context.Context, at []place) ([]Entry, error) {
 		if rec, err = reader.amend(ctx, rec); err != nil {
 			return nil, err
 		}
+		if r.bare && rec.Body != nil {
+			why = ""
+		}
 		e := Entry{Record: rec, Type: ferry.Type(r.head.Type), Why: why, Size: r.size}
 		switch {
 		case !pl.main:

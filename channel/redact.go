@@ -50,6 +50,13 @@ func (c *Channel) replaces(ctx context.Context, q querier, id ferry.RecordID, b 
 		return named, err
 	}
 	rec, _ := p.record()
+	if p.bare { // what is read in its place is all that there is to compare with
+		by, err := c.redactionsOf(ctx, q, id)
+		if err != nil {
+			return named, err
+		}
+		rec = dressed(rec, by, c.authority())
+	}
 	if _, err := replacement(rec, string(text)); err != nil {
 		return named, fmt.Errorf("redact record %s: %w", id.Short(), err)
 	}
@@ -83,6 +90,9 @@ func replacement(rec ferry.Record, text string) (ferry.Body, error) {
 	if rec.Body == nil {
 		return nil, errors.New("its body is not understood here")
 	}
+	if g, is := rec.Body.(gone); is { // there is nothing to compare with: the master is taken at its word
+		return g.from(text)
+	}
 	t := rec.Body.Type()
 	if _, is := rec.Body.(*ferry.Opaque); is {
 		return nil, errors.New("it needs a newer ferry")
@@ -101,8 +111,7 @@ func replacement(rec ferry.Record, text string) (ferry.Body, error) {
 
 // DecodeRedacted reads the body that a redaction gives a record of a type. Who has the body that was signed compares the two.
 func DecodeRedacted(t ferry.Type, text string) (ferry.Body, error) {
-	switch {
-	case statement(t), t == ferry.TypeRedact, t == ferry.TypeForkProof, t == ferry.TypeSeal, t == ferry.TypeCheckpoint:
+	if fixed(t) {
 		return nil, fmt.Errorf("a record of the type %s cannot be redacted", t)
 	}
 	return decodeBody(t, []byte(text))
@@ -139,6 +148,11 @@ func withoutTexts(b ferry.Body) any {
 // amended gives a record as it is read under the redactions that name it: the last of them that holds, those of the present
 // master before those of its predecessors.
 func amended(rec ferry.Record, by []ferry.Record, roster *authority.Roster) ferry.Record {
+	return shown(dressed(rec, by, roster))
+}
+
+// dressed is amended where a body that is gone is still to be told from one that is not understood.
+func dressed(rec ferry.Record, by []ferry.Record, roster *authority.Roster) ferry.Record {
 	if b, _, ok := inForce(rec, by, roster); ok {
 		rec.Body = b
 	}
@@ -181,18 +195,9 @@ func SortRedactions(by []ferry.Record, roster *authority.Roster) {
 
 // amend gives a record of the index as it is read.
 func (r *reader) amend(ctx context.Context, rec ferry.Record) (ferry.Record, error) {
-	if r.redacted == nil {
-		found, err := ids(ctx, r.q, `SELECT DISTINCT id FROM redactions`)
-		if err != nil {
-			return rec, err
-		}
-		r.redacted = map[ferry.RecordID]bool{}
-		for _, id := range found {
-			r.redacted[id] = true
-		}
-	}
-	if !r.redacted[rec.ID] {
-		return rec, nil
+	named, err := r.isNamed(ctx, rec.ID)
+	if err != nil || !named {
+		return shown(rec), err
 	}
 	by, err := r.c.redactionsOf(ctx, r.q, rec.ID)
 	if err != nil {
@@ -222,7 +227,7 @@ func (c *Channel) redactionsOf(ctx context.Context, q querier, id ferry.RecordID
 // RedactedBy gives the redaction whose body is read in place of a record's own; ok is false when the record is read as it was
 // signed.
 func (c *Channel) RedactedBy(ctx context.Context, id ferry.RecordID) (redaction ferry.Record, ok bool, err error) {
-	rec, here, err := c.Record(ctx, id)
+	rec, here, err := c.held(ctx, id)
 	if err != nil || !here {
 		return redaction, false, err
 	}
@@ -243,39 +248,50 @@ func (p *projector) redacts(ctx context.Context, id ferry.RecordID, b *ferry.Red
 		if _, err := p.q.ExecContext(ctx, `INSERT OR IGNORE INTO redactions VALUES (?, ?)`, named.ID[:], id[:]); err != nil {
 			return err
 		}
+		if err := p.affected(ctx, `id = ?`, named.ID[:]); err != nil {
+			return err
+		}
 	}
-	return p.touchRedacted(ctx)
+	return nil
 }
 
 // touchRedacted queues what may be read otherwise when a redaction begins or ceases to count.
 func (p *projector) touchRedacted(ctx context.Context) error {
-	about, err := ids(ctx, p.q, `SELECT DISTINCT subject FROM records WHERE subject IS NOT NULL AND id IN (SELECT id FROM redactions)`)
+	return p.affected(ctx, `id IN (SELECT id FROM redactions)`)
+}
+
+// affected queues records that may be read otherwise: the orders that they are about, the bare ones themselves, and the whole
+// ones to have their bodies taken out of the store.
+func (p *projector) affected(ctx context.Context, which string, args ...any) error {
+	about, err := ids(ctx, p.q, `SELECT DISTINCT subject FROM records WHERE subject IS NOT NULL AND `+which, args...)
+	if err != nil {
+		return err
+	}
 	for _, id := range about {
 		p.touch(id)
 	}
+	naked, err := ids(ctx, p.q, `SELECT id FROM bare WHERE `+which, args...)
+	if err != nil {
+		return err
+	}
+	for _, id := range naked {
+		p.naked[id] = true
+	}
+	_, err = p.q.ExecContext(ctx, `INSERT OR IGNORE INTO strip SELECT id FROM records WHERE id NOT IN (SELECT id FROM bare) AND `+which, args...)
 	return err
 }
 
-// amend gives a record of a replica as it is read.
-func (r *Replica) amend(h *held) ferry.Record {
-	var by []ferry.Record
-	for _, other := range r.redacts[h.id] {
-		if other.main {
-			by = append(by, other.rec)
+// isNamed reports whether any redaction names a record.
+func (r *reader) isNamed(ctx context.Context, id ferry.RecordID) (bool, error) {
+	if r.redacted == nil {
+		found, err := ids(ctx, r.q, `SELECT DISTINCT id FROM redactions`)
+		if err != nil {
+			return false, err
+		}
+		r.redacted = make(map[ferry.RecordID]bool, len(found))
+		for _, id := range found {
+			r.redacted[id] = true
 		}
 	}
-	if len(by) == 0 {
-		return h.rec
-	}
-	return amended(h.rec, by, r.roster)
-}
-
-func (r *Replica) touchRedacted() {
-	for id := range r.redacts {
-		if h := r.records[id]; h != nil {
-			if order, ok := subject(h.rec); ok {
-				r.states.touch(order)
-			}
-		}
-	}
+	return r.redacted[id], nil
 }

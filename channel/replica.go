@@ -33,6 +33,8 @@ type Replica struct {
 	proofs  map[chain][]*proof
 	trusted trusted
 	redacts map[ferry.RecordID][]*held // redactions, by the record that they name
+	told    map[ferry.RecordID]bool    // what redactions by a master name, parked ones included
+	free    [][]byte                   // what need not wait any more
 	parked  parking
 	saw     map[ferry.WriterID]map[ferry.WriterID]ferry.Head // by witness, then by the writer whose head it is
 	roster  *authority.Roster
@@ -46,6 +48,7 @@ type held struct {
 	rec  ferry.Record
 	file []byte
 	main bool
+	on   ferry.RecordID // what a bare record is about, or zero
 }
 
 // branch is one chain of a replica.
@@ -81,7 +84,7 @@ func NewReplica(spec ReplicaSpec) *Replica {
 	}
 	r := &Replica{
 		spec: spec, records: map[ferry.RecordID]*held{}, chains: map[chain]*branch{}, about: map[ferry.RecordID][]*held{},
-		proofs: map[chain][]*proof{}, trusted: trusted{}, redacts: map[ferry.RecordID][]*held{},
+		proofs: map[chain][]*proof{}, trusted: trusted{}, redacts: map[ferry.RecordID][]*held{}, told: map[ferry.RecordID]bool{},
 		saw: map[ferry.WriterID]map[ferry.WriterID]ferry.Head{}, stale: true,
 	}
 	r.parked.clear()
@@ -93,30 +96,37 @@ func NewReplica(spec ReplicaSpec) *Replica {
 // Add takes in the bytes of one record file, which must not be changed afterwards, and what has waited for it.
 func (r *Replica) Add(file []byte) Verdict {
 	v := r.take(file)
-	if v.Kind != Accepted {
+	if v.Kind == Accepted {
+		r.free = append(r.free, r.parked.behind(v.ID)...)
+	} else if len(r.free) == 0 {
 		return v
 	}
-	todo := r.parked.behind(v.ID)
 	for {
-		for len(todo) > 0 {
-			next := todo[0]
-			todo = todo[1:]
-			if w := r.take(next); w.Kind == Accepted {
+		for len(r.free) > 0 {
+			next := r.free[0]
+			r.free = r.free[1:]
+			w := r.take(next)
+			if w.Kind != Accepted {
+				continue
+			}
+			r.free = append(r.free, r.parked.behind(w.ID)...)
+			if w.ID == v.ID { // it let in what it waited for
+				v.Kind, v.Reason = Accepted, ""
+			} else {
 				v.Behind = append(v.Behind, w.ID)
-				todo = append(todo, r.parked.behind(w.ID)...)
 			}
 		}
 		if !r.stale || r.parked.keyless() == 0 {
 			return v
 		}
 		r.evaluate()
-		todo = r.parked.keyed(r.roster)
+		r.free = r.parked.keyed(r.roster)
 	}
 }
 
 // take looks at one record. No byte of it is believed before its signature holds.
 func (r *Replica) take(file []byte) Verdict {
-	u, err := sign.ParseHeader(file)
+	u, err := formOf(file)
 	if errors.Is(err, sign.ErrIncomplete) {
 		return Verdict{Kind: Incomplete, Reason: "truncated: " + err.Error()}
 	}
@@ -124,20 +134,23 @@ func (r *Replica) take(file []byte) Verdict {
 		return Verdict{Kind: Refused, Reason: err.Error()}
 	}
 	h, id := u.Header(), ferry.RecordID(u.ID())
+	at := r.records[id]
 	switch {
-	case r.records[id] != nil:
+	case at != nil && (isBare(u) || !at.bare):
 		return Verdict{Kind: Known, ID: id}
 	case r.parked.has(file):
 		return Verdict{Kind: Parked, ID: id, Reason: "waits for another record"}
 	case ferry.RecordID(h.Channel) != r.spec.ID && id != r.spec.ID:
 		return Verdict{Kind: Refused, ID: id, Reason: "a record of the channel " + ferry.RecordID(h.Channel).String()}
+	case isBare(u) && fixed(ferry.Type(h.Type)):
+		return Verdict{Kind: Refused, ID: id, Reason: whyFixed}
 	}
 	ch := chain{ferry.WriterID(h.Writer), h.Epoch}
 	key, first, ok := r.key(ch)
 	if !ok {
 		return r.unknown(u, ch)
 	}
-	v, err := r.spec.Open(file, key)
+	v, err := r.open(u, key)
 	if err == nil && h.Seq == 1 && ferry.RecordID(h.Prev) != first {
 		err = fmt.Errorf("number 1 of epoch %d does not name the record %s that gave the epoch", h.Epoch, first.Short())
 	}
@@ -148,8 +161,22 @@ func (r *Replica) take(file []byte) Verdict {
 	case err != nil:
 		r.parked.refuse(waiting{id: id, ch: ch, file: file, key: key, first: first})
 		return Verdict{Kind: Refused, ID: id, Reason: err.Error()}
+	}
+	return r.seat(v, ch)
+}
+
+// seat puts a record whose signature holds into its chain.
+func (r *Replica) seat(v form, ch chain) Verdict {
+	h, id := v.Header(), ferry.RecordID(v.ID())
+	r.promise(v)
+	switch at := r.records[id]; {
+	case at != nil:
+		r.fill(at, v)
+		return Verdict{Kind: Known, ID: id}
+	case isBare(v) && !r.told[id]:
+		return r.park(waiting{id: id, ch: ch, file: v.Bytes(), prev: id}, whyAlone)
 	case !r.branch(ch).follows(node{h.Seq, h.Prev}):
-		return r.park(waiting{id: id, ch: ch, file: file, prev: h.Prev}, "waits for its predecessor")
+		return r.park(waiting{id: id, ch: ch, file: v.Bytes(), prev: h.Prev}, "waits for its predecessor")
 	}
 	r.insert(v.Bytes(), ch)
 	return Verdict{Kind: Accepted, ID: id}
@@ -166,7 +193,7 @@ func (r *Replica) key(ch chain) (sign.PublicKey, ferry.RecordID, bool) {
 }
 
 // unknown takes in the root record itself and one that a recovery key vouches for; everything else of a writer without a key waits.
-func (r *Replica) unknown(u sign.Unverified, ch chain) Verdict {
+func (r *Replica) unknown(u form, ch chain) Verdict {
 	id := ferry.RecordID(u.ID())
 	if u.Header().Type == string(ferry.TypeRoot) {
 		root, err := openRoot(u.Bytes())
@@ -188,7 +215,7 @@ func noKey(epoch uint32) string { return fmt.Sprintf("no admission gives a key f
 
 func (r *Replica) park(w waiting, why string) Verdict {
 	if !r.parked.add(w) {
-		return Verdict{Kind: Refused, ID: w.id, Reason: "too many records wait already; it " + why}
+		return Verdict{Kind: Refused, ID: w.id, Reason: "too many records wait already: " + why}
 	}
 	return Verdict{Kind: Parked, ID: w.id, Reason: why}
 }

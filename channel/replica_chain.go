@@ -32,7 +32,7 @@ func (r *Replica) insert(file []byte, ch chain) {
 	b.add(h.id, n)
 	r.records[h.id] = h
 	r.arrived = append(r.arrived, h)
-	if id, ok := subject(h.rec); ok {
+	if id, ok := h.subject(); ok {
 		r.about[id] = append(r.about[id], h)
 	}
 	where, _ := b.place(h.id, n, func() (bool, error) { return r.records[n.prev].main, nil })
@@ -52,8 +52,11 @@ func (r *Replica) insert(file []byte, ch chain) {
 
 // note draws the consequences of a record beyond its chain.
 func (r *Replica) note(h *held, ch chain) {
-	if id, ok := subject(h.rec); ok {
+	if id, ok := h.subject(); ok {
 		r.states.touch(id)
+	}
+	if h.bare {
+		r.dress(h)
 	}
 	if statement(ferry.Type(h.head.Type)) {
 		r.stale = true
@@ -69,8 +72,8 @@ func (r *Replica) note(h *held, ch chain) {
 	case *ferry.Redact:
 		for _, named := range b.Records {
 			r.redacts[named.ID] = append(r.redacts[named.ID], h)
+			r.affected(named.ID)
 		}
-		r.touchRedacted()
 	case *ferry.ForkProof:
 		if p, ok := newProof(r.spec.ID, b); ok {
 			r.proofs[p.ch] = append(r.proofs[p.ch], p)
@@ -117,7 +120,7 @@ func (r *Replica) mark(id ferry.RecordID, main bool) {
 		return
 	}
 	h.main = main
-	if order, ok := subject(h.rec); ok {
+	if order, ok := h.subject(); ok {
 		r.states.touch(order)
 	}
 }
@@ -146,7 +149,7 @@ func (r *Replica) evaluate() {
 			continue
 		}
 		for id := range b.nodes {
-			if order, ok := subject(r.records[id].rec); ok {
+			if order, ok := r.records[id].subject(); ok {
 				r.states.touch(order)
 			}
 		}
@@ -214,8 +217,9 @@ func (r *Replica) within(ch chain, b bounds) (ids []ferry.RecordID, whole bool) 
 func (r *Replica) chosen(ids []ferry.RecordID, wanted func(ferry.Type) bool) []ferry.Record {
 	var out []ferry.Record
 	for _, id := range ids {
-		if h := r.records[id]; h.rec.Body != nil && wanted(ferry.Type(h.head.Type)) {
-			out = append(out, h.rec)
+		h := r.records[id]
+		if rec := usedUp(h.rec); rec.Body != nil && wanted(ferry.Type(h.head.Type)) {
+			out = append(out, rec)
 		}
 	}
 	return out

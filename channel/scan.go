@@ -28,6 +28,8 @@ type memory struct {
 	top       dirStamp                     // of the folder itself
 	odd       map[string]string            // names in it that are not read
 	strangers strangers
+	promised  map[ferry.RecordID]bool // records that redactions by a master name, as far as this process has seen them come
+	hollow    map[ferry.RecordID]bool // bare records without a body from anywhere
 
 	mu    sync.Mutex
 	beats map[ferry.WriterID]*heardBeat // guarded by mu
@@ -39,7 +41,7 @@ type memory struct {
 func newMemory() *memory {
 	return &memory{
 		lacks: map[ferry.WriterID]time.Time{}, strangers: strangers{looked: map[string]bool{}, waits: map[string]bool{}, dirs: map[string]dirStamp{}},
-		beats: map[ferry.WriterID]*heardBeat{}, put: map[string]bool{},
+		beats: map[ferry.WriterID]*heardBeat{}, put: map[string]bool{}, promised: map[ferry.RecordID]bool{},
 	}
 }
 
@@ -124,11 +126,11 @@ func (s *scan) pass(ctx context.Context) error {
 	}
 	// What one directory lacks another may have, so what was parked is tried again while anything comes in.
 	for range 3 {
-		before := s.taken
+		before := s.taken + s.told
 		if err := s.writers(ctx); err != nil {
 			return err
 		}
-		if len(s.parked) == 0 || s.taken == before {
+		if len(s.parked) == 0 || s.taken+s.told == before {
 			break
 		}
 	}
@@ -152,7 +154,11 @@ func (s *scan) pass(ctx context.Context) error {
 
 // recall reads what is remembered of the directories, and which writers are of this machine.
 func (s *scan) recall(ctx context.Context) error {
-	err := each(ctx, s.c.db, func(rows *sql.Rows) error {
+	err := s.recallHollow(ctx)
+	if err != nil {
+		return err
+	}
+	err = each(ctx, s.c.db, func(rows *sql.Rows) error {
 		var name string
 		var st dirStamp
 		if err := rows.Scan(&name, &st.ino, &st.mtime); err != nil {

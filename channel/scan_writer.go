@@ -42,6 +42,7 @@ type badFile struct {
 	since time.Time
 	at    chain // its place, where it has the form of a record
 	seq   uint64
+	lacks ferry.RecordID // of a bare record: it waits for a redaction that names this
 	outcome
 }
 
@@ -323,8 +324,12 @@ func (s *scan) covered() int64 { return s.c.covered() }
 // filled reports whether a file that waited for its predecessor, or for the key of its epoch, has to be opened again.
 func (s *scan) filled(ctx context.Context, b badFile) (bool, error) {
 	switch {
+	case b.kind == outWaits && s.c.seen.promised[b.lacks]:
+		return true, nil
 	case b.kind != outWaits || b.store == s.covered() && len(s.batch) == 0:
 		return false, nil
+	case !b.lacks.IsZero():
+		return s.c.promised(ctx, b.lacks)
 	}
 	if _, _, ok := s.c.authority().Key(b.at.writer, b.at.epoch); !ok || b.seq <= 1 {
 		return ok, nil
@@ -347,7 +352,7 @@ func (s *scan) stored(ctx context.Context, w ferry.WriterID, name string, b *bad
 	var id []byte
 	found, err := one(ctx, s.c.db, []any{&id}, `SELECT id FROM records WHERE writer = ? AND epoch = ? AND seq = ? AND id BETWEEN ? AND ?`,
 		string(w), epoch, seq, low, high)
-	if found && hex.EncodeToString(id[:16]) == id32 {
+	if found && hex.EncodeToString(id[:16]) == id32 && !s.c.seen.hollow[ferry.RecordID(id)] {
 		b.kind, b.at, b.seq = outKnown, chain{w, epoch}, seq
 	}
 	return err
@@ -360,7 +365,7 @@ func (s *scan) open(ctx context.Context, w ferry.WriterID, name string, b *badFi
 		b.outcome = why
 		return nil
 	}
-	u, err := sign.ParseHeader(data)
+	u, err := formOf(data)
 	if errors.Is(err, sign.ErrIncomplete) {
 		b.outcome = outcome{outGrowing, "truncated: " + err.Error()}
 		return nil
@@ -374,6 +379,7 @@ func (s *scan) open(ctx context.Context, w ferry.WriterID, name string, b *badFi
 	if b.outcome, err = s.offer(ctx, w, u); err != nil {
 		return err
 	}
+	b.lacks = s.lacks(u, b.outcome)
 	if b.kind == outTaken {
 		s.count(w, len(data))
 	}
@@ -405,7 +411,15 @@ func (s *scan) readFile(name string, limit int64, what string) ([]byte, outcome)
 }
 
 // offer gives a record to the ingest, which judges it.
-func (s *scan) offer(ctx context.Context, w ferry.WriterID, u sign.Unverified) (outcome, error) {
-	v, err := s.judge(ctx, w, u, u.Open)
+func (s *scan) offer(ctx context.Context, w ferry.WriterID, u form) (outcome, error) {
+	v, err := s.judge(ctx, w, u, func(key sign.PublicKey) (form, error) { return openForm(u, key) })
 	return v.outcome(), err
+}
+
+// lacks gives the record that a redaction has to name before a bare one is taken in.
+func (s *scan) lacks(u form, o outcome) ferry.RecordID {
+	if o.kind == outWaits && o.reason == whyAlone {
+		return u.ID()
+	}
+	return ferry.RecordID{}
 }

@@ -24,6 +24,7 @@ const (
 
 	kindOwn     = 'o'
 	kindForeign = 'f'
+	kindPunched = 'o' - 'O' // taken from a kind, that of a frame whose body is zeros
 )
 
 // frame is one record of the store. off is where its bytes begin, behind the frame's header. suspect is set for what was
@@ -31,12 +32,13 @@ const (
 type frame struct {
 	off     int64
 	data    []byte
+	size    int // bytes that it has in the log, where those are more than data
 	own     bool
 	suspect bool
 	read    *parsed // data taken apart, or nil
 }
 
-func (f frame) end() int64 { return f.off + int64(len(f.data)) }
+func (f frame) end() int64 { return f.off + int64(max(f.size, len(f.data))) }
 
 // span is a part of the log that holds no frame.
 type span struct{ from, to int64 }
@@ -68,7 +70,7 @@ func parseFrame(b []byte) (f frame, need int, ok bool) {
 	if len(b) < frameHeader || string(b[:len(frameMagic)]) != frameMagic {
 		return frame{}, 0, false
 	}
-	kind := b[len(frameMagic)]
+	kind, punched := kindOf(b)
 	size := binary.LittleEndian.Uint32(b[len(frameMagic)+1:])
 	if kind != kindOwn && kind != kindForeign || size == 0 || size > sign.MaxRecord || len(b) < frameHeader+int(size) {
 		return frame{}, 0, false
@@ -78,7 +80,27 @@ func parseFrame(b []byte) (f frame, need int, ok bool) {
 	if sum != binary.LittleEndian.Uint32(b[frameHeader-4:]) {
 		return frame{}, 0, false
 	}
-	return frame{data: data, own: kind == kindOwn}, frameHeader + int(size), true
+	if punched {
+		data = bareOf(data)
+	}
+	return frame{data: data, size: int(size), own: kind == kindOwn}, frameHeader + int(size), true
+}
+
+// kindOf reads the kind in the header of a frame.
+func kindOf(b []byte) (kind byte, punched bool) {
+	kind = b[len(frameMagic)]
+	if kind == kindOwn-kindPunched || kind == kindForeign-kindPunched {
+		return kind + kindPunched, true
+	}
+	return kind, false
+}
+
+// bareOf cuts the zeros off what a frame holds whose body is gone.
+func bareOf(data []byte) []byte {
+	if i := bytes.Index(data, []byte("\n\n")); i >= 0 {
+		return data[: i+2 : i+2]
+	}
+	return data
 }
 
 // createStore makes the log of a channel with its root record, whole or not at all.
@@ -137,14 +159,35 @@ func (s *store) append(frames []frame) (end int64, err error) {
 
 // read gives the bytes of one record.
 func (s *store) read(off int64, size int) ([]byte, error) {
-	if size <= 0 || size > sign.MaxRecord {
+	if size <= 0 || size > sign.MaxRecord || off < storeHeader+int64(frameHeader) {
 		return nil, fmt.Errorf("read the store at %d: a record of %d bytes: %w", off, size, fs.ErrInvalid)
 	}
-	b := make([]byte, size)
-	if _, err := s.log.ReadAt(b, off); err != nil {
-		return nil, fmt.Errorf("read the store at %d: %w", off, err)
+	b := make([]byte, frameHeader+size)
+	for range rereads {
+		if _, err := s.log.ReadAt(b, off-int64(frameHeader)); err != nil {
+			return nil, fmt.Errorf("read the store at %d: %w", off, err)
+		}
+		if data, sound := framed(b); sound {
+			return data, nil
+		}
 	}
-	return b, nil
+	return b[frameHeader:], nil // damaged: Verify tells
+}
+
+// rereads bounds how often a frame is read that another process may be punching.
+const rereads = 3
+
+// framed gives the record in the bytes of a frame; sound is false when it was read while its body was taken out, or is damaged.
+func framed(b []byte) (data []byte, sound bool) {
+	data = b[frameHeader:]
+	if string(b[:len(frameMagic)]) != frameMagic {
+		return data, true
+	}
+	if _, punched := kindOf(b); punched {
+		return bareOf(data), true
+	}
+	_, _, sound = parseFrame(b)
+	return data, sound
 }
 
 // scanWindow bounds what scan holds in memory; it is larger than any frame.
@@ -159,11 +202,23 @@ func (s *store) scan(from int64, each func(frame) error) (end int64, damage []sp
 	}
 	end = max(from, storeHeader)
 	var window []byte
+	reread, times := int64(-1), 0
 	for at, base := end, end; at < size; {
 		rest := window[min(at-base, int64(len(window))):]
 		f, n, ok := parseFrame(rest)
 		if !ok && at+int64(len(rest)) < size && len(rest) < frameHeader+sign.MaxRecord {
 			if window, err = s.window(at, size); err != nil {
+				return end, damage, err
+			}
+			base = at
+			continue
+		}
+		if !ok && bytes.HasPrefix(rest, []byte(frameMagic)) && (reread != at || times < rereads) {
+			if reread != at {
+				reread, times = at, 0
+			}
+			times++
+			if window, err = s.window(at, size); err != nil { // another process may be punching it
 				return end, damage, err
 			}
 			base = at

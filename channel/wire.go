@@ -161,16 +161,20 @@ type parsed struct {
 	size int
 	off  int64
 	own  bool
+	bare bool          // without the body that the header names
 	rec  *ferry.Record // what record gave, so that a body is decoded once
 	why  string
 }
 
 func parseStored(data []byte) (parsed, error) {
 	u, err := sign.ParseHeader(data)
-	if err != nil {
-		return parsed{}, err
+	if err == nil {
+		return parsed{head: u.Header(), id: u.ID(), body: u.Body(), file: data, size: len(data)}, nil
 	}
-	return parsed{head: u.Header(), id: u.ID(), body: u.Body(), file: data, size: len(data)}, nil
+	if t, bareErr := sign.ParseBare(data); bareErr == nil {
+		return parsed{head: t.Header(), id: t.ID(), file: data, size: len(data), bare: true}, nil
+	}
+	return parsed{}, err
 }
 
 // parse takes the record in a frame apart, unless that was done when it was verified.
@@ -196,7 +200,12 @@ func (p *parsed) record() (rec ferry.Record, why string) {
 		ID: p.id, Writer: ferry.WriterID(p.head.Writer), Epoch: p.head.Epoch, Seq: p.head.Seq, Time: p.head.Time,
 		Saw: headsOf(p.head.Saw),
 	}
-	if missing := ferry.Missing(p.head.Need); len(missing) > 0 {
+	missing := ferry.Missing(p.head.Need)
+	if p.bare {
+		p.rec.Body, p.why = gone{ferry.Type(p.head.Type), missing}, whyNothing
+		return *p.rec, p.why
+	}
+	if len(missing) > 0 {
 		p.rec.Body = &ferry.Opaque{Is: ferry.Type(p.head.Type), Order: looseOrder(p.body), Need: missing}
 		return *p.rec, ""
 	}
@@ -248,8 +257,11 @@ func subject(rec ferry.Record) (id ferry.RecordID, ok bool) {
 	if rec.Body == nil {
 		return id, false
 	}
-	if _, is := rec.Body.(*ferry.Order); is {
+	switch b := rec.Body.(type) {
+	case *ferry.Order:
 		return rec.ID, true
+	case gone:
+		return rec.ID, b.of == ferry.TypeOrder && len(b.need) == 0
 	}
 	id = rec.Body.Subject()
 	return id, !id.IsZero()
