@@ -54,6 +54,7 @@ func Fold(h History, v View) Task {
 	f.lift()
 	f.attempts()
 	f.results()
+	f.behind()
 	f.live()
 	f.stand()
 	f.next()

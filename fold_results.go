@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,7 +110,8 @@ func (f *fold) liveClaims() {
 		f.t.Claims = append(f.t.Claims, Claimed{ID: r.ID, Writer: w, Supersedes: r.Body.(*Claim).Supersedes})
 	}
 	slices.SortFunc(f.t.Claims, func(a, b Claimed) int {
-		return f.compare(place{f.t.Attempt + 1, a.Writer, a.ID}, place{f.t.Attempt + 1, b.Writer, b.ID})
+		first := cmp.Compare(f.t.Next.turn(a.Writer), f.t.Next.turn(b.Writer))
+		return cmp.Or(first, f.compare(place{f.t.Attempt + 1, a.Writer, a.ID}, place{f.t.Attempt + 1, b.Writer, b.ID}))
 	})
 }
 
@@ -239,7 +241,9 @@ func (f *fold) notes() {
 		}
 		since = o.Result.Attempt
 		if o.Decision == DecisionChanges {
-			n.Prefer = o.Writer
+			if n.turn(o.Writer) == 0 {
+				n.Prefer = o.Writer
+			}
 			for _, v := range o.Verdicts {
 				if v.Decision == DecisionChanges && strings.TrimSpace(v.Notes) != "" {
 					asked = append(asked, v.Notes)

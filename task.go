@@ -152,6 +152,7 @@ type Next struct {
 	From      Commit     `json:"from"`             // where it begins: what the last run left, else the base
 	Notes     []string   `json:"notes,omitempty"`  // what it must be told: send-backs, failed checks, steers
 	Prefer    WriterID   `json:"prefer,omitempty"` // the worker that gets it first
+	Behind    []WriterID `json:"behind,omitempty"` // workers that others go before: their attempts came to nothing twice
 	Failed    []RecordID `json:"failed,omitempty"` // the records that a retry would forgive
 }
 

@@ -385,8 +385,14 @@ func (f *Fleet) before(c Clock, t *ferry.Task) (n int) {
 	return n
 }
 
-func (f *Fleet) rank(t *ferry.Task, w ferry.WriterID) [32]byte {
-	return ferry.Rank(f.spec.Channel, t.ID, t.Next.Attempt, w)
+// rank orders the writers for the next attempt of an order, the smaller first: as the claims of a task are ordered.
+func (f *Fleet) rank(t *ferry.Task, w ferry.WriterID) (out [33]byte) {
+	if slices.Contains(t.Next.Behind, w) {
+		out[0] = 1
+	}
+	hash := ferry.Rank(f.spec.Channel, t.ID, t.Next.Attempt, w)
+	copy(out[1:], hash[:])
+	return out
 }
 
 // counts is for how long a claim of another is waited for, 0 or less when it is not.

@@ -20,8 +20,8 @@ type rogue struct {
 	times     map[rogueAct]int // with attempt 0: how often it did a thing to an order
 }
 
-// patience is how often a rogue does one thing to one order. Nothing in the protocol ends it: who builds has the first right to
-// the revision, however often its work is sent back, and a person has to revoke it.
+// patience is how often a rogue does one thing to one order. Others go before it after two attempts that came to nothing, but a
+// rogue waits for no turn: what ends it is a person who retires or revokes it.
 const patience = 4
 
 type rogueAct struct {
