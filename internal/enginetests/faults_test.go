@@ -15,7 +15,7 @@ import (
 // the engine rests, and whoever asks why the order waits is told.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	noKey := func(p *person) { p.must(os.Remove(filepath.Join(p.repo, ".ferry", "credentials.json"))) }
+	noKey := func(p *person) { p.Must(os.Remove(filepath.Join(p.Repo, ".ferry", "credentials.json"))) }
 	for _, tt := range []struct {
 		name string
 		step modelserver.Step
@@ -24,13 +24,13 @@ func TestFaults(t *testing.T) {
 	}{
 		{"key missing", sayDone, noKey, "auth"},
 		{"no credit", modelserver.Step{Do: modelserver.DoError, Status: 402}, func(*person) {}, "credit"},
-		{"silent", modelserver.Step{Do: modelserver.DoHang}, func(p *person) { p.set("stall", `"5s"`) }, "silent"},
+		{"silent", modelserver.Step{Do: modelserver.DoHang}, func(p *person) { p.Set("stall", `"5s"`) }, "silent"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			eachCLI(t, func(t *testing.T, cli string) {
 				p := newPerson(t, cli, script(tt.step))
 				p.enable()
-				p.set("prepare", `"true"`) // no check runs here
+				p.Set("prepare", `"true"`) // no check runs here
 				tt.set(p)
 				p.order("--max-attempts", "1")
 				p.work()
@@ -69,8 +69,8 @@ func TestRefusedEdit(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		p := newPerson(t, cli, script(mend, sayDone))
 		p.enable()
-		p.set("prepare", `"true"`) // no check needs a warm cache here
-		p.set("bypass", "false")
+		p.Set("prepare", `"true"`) // no check needs a warm cache here
+		p.Set("bypass", "false")
 		if cli == "pi" {
 			p.prepare()
 		}
@@ -92,7 +92,7 @@ func TestSaysDoneButDidNothing(t *testing.T) {
 	eachCLI(t, func(t *testing.T, cli string) {
 		p := newPerson(t, cli, script(sayDone))
 		p.enable()
-		p.set("prepare", `"true"`) // no check needs a warm cache here
+		p.Set("prepare", `"true"`) // no check needs a warm cache here
 		p.order()
 		p.work()
 		p.refuted()

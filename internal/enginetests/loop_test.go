@@ -138,7 +138,7 @@ func (p *person) landed(work string) {
 	if got := p.git("status", "--porcelain"); got != "" {
 		p.Errorf("the checkout did not follow:\n%s", got)
 	}
-	if _, err := command(p.Context(), 0, p.repo, p.env, "sh", "-c", check); err != nil {
+	if _, err := command(p.Context(), 0, p.Repo, p.Env, "sh", "-c", check); err != nil {
 		p.Error(err)
 	}
 	var verify struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferry-fleet/ferry/internal/ferrytest"
 	"github.com/ferry-fleet/ferry/internal/process"
 )
 
@@ -38,49 +39,32 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "enginetests:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(ferrytest.Main(m, setUp))
 }
 
-func run(m *testing.M) (code int, err error) {
+func setUp(ctx context.Context, dir string) error {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
-		return 1, err
+		return err
 	}
 	cache := os.Getenv("FERRY_TEST_ENGINES")
 	if cache == "" {
-		return 1, errors.New("FERRY_TEST_ENGINES does not say where the CLIs are: run scripts/test-engines")
+		return errors.New("FERRY_TEST_ENGINES does not say where the CLIs are: run scripts/test-engines")
 	}
-	if shared.dir, err = os.MkdirTemp("", "ferry-enginetests-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(shared.dir)) }()
+	shared.dir = dir
 	shared.engines = filepath.Join(cache, "node_modules", ".bin")
-	shared.ferry = filepath.Join(shared.dir, "bin", "ferry")
-	shared.module = filepath.Join(shared.dir, "pflag")
-	shared.gocache = filepath.Join(shared.dir, "go-build")
-	ctx := context.Background()
+	shared.ferry = filepath.Join(dir, "bin", "ferry")
+	shared.module = filepath.Join(dir, "pflag")
+	shared.gocache = filepath.Join(dir, "go-build")
 	for _, step := range []func(context.Context) error{build, environment, breakModule, warm} {
 		if err := step(ctx); err != nil {
-			return 1, err
+			return err
 		}
 	}
-	return m.Run(), nil
+	return nil
 }
 
 // build makes the binary that a person has.
-func build(ctx context.Context) error {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		return err
-	}
-	_, err = command(ctx, 0, root, os.Environ(), "go", "build", "-o", shared.ferry, "./cmd/ferry")
-	return err
-}
+func build(ctx context.Context) error { return ferrytest.Build(ctx, shared.ferry) }
 
 // environment is that of a person whose CLIs and Go are on PATH.
 func environment(ctx context.Context) error {
@@ -147,16 +131,5 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 // command runs a program that must end with the code, and gives what it printed.
 func command(ctx context.Context, code int, dir string, env []string, argv ...string) (string, error) {
-	var out, errs bytes.Buffer
-	exit, err := process.Run(ctx, process.Spec{Argv: argv, Env: env, Dir: dir, Stdout: &out, Stderr: &errs})
-	if err == nil && exit.Code != code {
-		err = fmt.Errorf("%s, want exit status %d\n%s%s", exit, code, errs.String(), out.String())
-	}
-	if err != nil {
-		return errs.String(), fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
-	}
-	if code != 0 {
-		return errs.String(), nil
-	}
-	return out.String(), nil
+	return ferrytest.Command(ctx, code, process.Spec{Argv: argv, Env: env, Dir: dir})
 }

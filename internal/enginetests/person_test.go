@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferry-fleet/ferry/internal/ferrytest"
 	"github.com/ferry-fleet/ferry/internal/modelserver"
 )
 
@@ -19,11 +20,8 @@ const key = "canary-5d7e41b09c"
 // person is somebody with a home, a checkout of the broken module and one CLI,
 // who types ferry commands.
 type person struct {
-	*testing.T
+	*ferrytest.Person
 	cli    string
-	home   string
-	repo   string
-	env    []string
 	server *modelserver.Server
 	url    string
 }
@@ -32,16 +30,16 @@ type person struct {
 func newPerson(t *testing.T, cli string, script modelserver.Script) *person {
 	t.Helper()
 	dir := t.TempDir()
-	p := &person{T: t, cli: cli, home: filepath.Join(dir, "home"), repo: filepath.Join(dir, "home", "pflag")}
-	p.env = append([]string{"HOME=" + p.home, "FERRY_STATE_DIR=" + filepath.Join(dir, "state")}, shared.env...)
-	p.must(os.MkdirAll(p.home, 0o755))
-	p.must(os.CopyFS(p.repo, os.DirFS(shared.module)))
-	p.write(".gitconfig", "[user]\n\tname = You\n\temail = "+who+"\n")
+	p := &person{cli: cli, Person: ferrytest.NewPerson(t, ferrytest.PersonSpec{
+		Dir: filepath.Join(dir, "home"), State: filepath.Join(dir, "state"), Repo: "pflag", Binary: shared.ferry,
+		Name: "You", Email: who, Env: shared.env,
+	})}
+	p.Must(os.CopyFS(p.Repo, os.DirFS(shared.module)))
 	script.Key = key
 	server, err := modelserver.New(script)
-	p.must(err)
+	p.Must(err)
 	url, stop, err := modelserver.Listen(server, "127.0.0.1:0")
-	p.must(err)
+	p.Must(err)
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -52,27 +50,12 @@ func newPerson(t *testing.T, cli string, script modelserver.Script) *person {
 	return p
 }
 
-func (p *person) must(err error) {
-	p.Helper()
-	if err != nil {
-		p.Fatal(err)
-	}
-}
-
-// write writes a file of the home directory.
-func (p *person) write(name, text string) {
-	p.Helper()
-	path := filepath.Join(p.home, name)
-	p.must(os.MkdirAll(filepath.Dir(path), 0o700))
-	p.must(os.WriteFile(path, []byte(text), 0o600))
-}
-
 // logIn writes the CLI's own settings, which name the scripted server.
 func (p *person) logIn() {
 	p.Helper()
 	switch p.cli {
 	case "codex":
-		p.write(".codex/config.toml", fmt.Sprintf(`model_provider = "mock"
+		p.Write(".codex/config.toml", fmt.Sprintf(`model_provider = "mock"
 model = "mock"
 [model_providers.mock]
 name = "mock"
@@ -85,11 +68,11 @@ stream_max_retries = 0
 enabled = false
 `, p.url))
 	case "claude":
-		p.write(".claude/settings.json", fmt.Sprintf(`{"env": {"ANTHROPIC_BASE_URL": "%s", "CLAUDE_CODE_MAX_RETRIES": "0"}}`, p.url))
+		p.Write(".claude/settings.json", fmt.Sprintf(`{"env": {"ANTHROPIC_BASE_URL": "%s", "CLAUDE_CODE_MAX_RETRIES": "0"}}`, p.url))
 	case "pi":
-		p.write(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mock": {"baseUrl": "%s/v1", "api": "openai-completions", "apiKey": "MOCK_API_KEY",
+		p.Write(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mock": {"baseUrl": "%s/v1", "api": "openai-completions", "apiKey": "MOCK_API_KEY",
 "models": [{"id": "mock", "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}]}}}`, p.url))
-		p.write(".pi/agent/settings.json", `{"defaultProvider": "mock", "defaultModel": "mock", "retry": {"enabled": false, "provider": {"maxRetries": 0}}}`)
+		p.Write(".pi/agent/settings.json", `{"defaultProvider": "mock", "defaultModel": "mock", "retry": {"enabled": false, "provider": {"maxRetries": 0}}}`)
 	}
 }
 
@@ -107,48 +90,29 @@ func (p *person) enable() {
 		p.Fatalf("enable: %+v", got)
 	}
 	name := map[string]string{"codex": "MOCK_API_KEY", "claude": "ANTHROPIC_API_KEY", "pi": "MOCK_API_KEY"}[p.cli]
-	p.write("pflag/.ferry/credentials.json", fmt.Sprintf(`{%q: %q}`, name, key))
-}
-
-// set changes a line of agent.toml, which is there as a comment with its default.
-func (p *person) set(name, value string) {
-	p.Helper()
-	path := filepath.Join(p.repo, ".ferry", "agent.toml")
-	data, err := os.ReadFile(path)
-	p.must(err)
-	lines, n := strings.Split(string(data), "\n"), 0
-	for i, l := range lines {
-		if k, _, ok := strings.Cut(strings.TrimPrefix(l, "# "), " = "); ok && k == name {
-			lines[i] = name + " = " + value
-			n++
-		}
-	}
-	if n != 1 {
-		p.Fatalf("agent.toml has %d lines for %s:\n%s", n, name, data)
-	}
-	p.must(os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
+	p.Write("pflag/.ferry/credentials.json", fmt.Sprintf(`{%q: %q}`, name, key))
 }
 
 // prepare fills the build cache of the checks: from the tests' own one, so that
 // each test does not build the standard library again.
 func (p *person) prepare() {
 	p.Helper()
-	data, err := os.ReadFile(filepath.Join(p.repo, ".ferry", "agent.toml"))
-	p.must(err)
+	data, err := os.ReadFile(p.ConfigPath())
+	p.Must(err)
 	_, list, ok := strings.Cut(string(data), "\nro = [")
 	list, _, closed := strings.Cut(list, "]")
 	if !ok || !closed {
 		p.Fatalf("enable found nothing to show in the box:\n%s", data)
 	}
-	p.set("ro", fmt.Sprintf("[%s, %q]", list, shared.gocache))
-	p.set("prepare", fmt.Sprintf(`'mkdir -p "$GOCACHE" && cp -a %s/. "$GOCACHE" && go test -run "^$" ./...'`, shared.gocache))
+	p.Set("ro", fmt.Sprintf("[%s, %q]", list, shared.gocache))
+	p.Set("prepare", fmt.Sprintf(`'mkdir -p "$GOCACHE" && cp -a %s/. "$GOCACHE" && go test -run "^$" ./...'`, shared.gocache))
 }
 
 // order gives the order of every test here.
 func (p *person) order(args ...string) {
 	p.Helper()
-	p.write("task.md", "The tests of the count flag fail. Mend "+broken+" so that `"+check+"` passes; do not change the tests.\n")
-	p.ferry(0, append([]string{"channel", "order", "--id", "t-fix", "--task-file", filepath.Join(p.home, "task.md"),
+	p.Write("task.md", "The tests of the count flag fail. Mend "+broken+" so that `"+check+"` passes; do not change the tests.\n")
+	p.ferry(0, append([]string{"channel", "order", "--id", "t-fix", "--task-file", filepath.Join(p.Dir, "task.md"),
 		"--check", check, "--requires-review"}, args...)...)
 }
 
@@ -156,13 +120,10 @@ func (p *person) order(args ...string) {
 func (p *person) work() { p.Helper(); p.ferry(0, "agent", "run", "--once") }
 
 // ferry types a command that must end with the code, and gives what it printed,
-// or what it complained about.
+// or what it complained about. The key is never in it.
 func (p *person) ferry(code int, args ...string) string {
 	p.Helper()
-	out, err := command(p.Context(), code, p.repo, p.env, append([]string{shared.ferry}, args...)...)
-	if err != nil {
-		p.Fatal(err)
-	}
+	out := p.Ferry(code, args...)
 	if strings.Contains(out, key) {
 		p.Errorf("ferry %s prints the key", strings.Join(args, " "))
 	}
@@ -224,7 +185,7 @@ func (p *person) why() string {
 
 func (p *person) git(args ...string) string {
 	p.Helper()
-	out, err := git(p.Context(), p.repo, args...)
-	p.must(err)
+	out, err := git(p.Context(), p.Repo, args...)
+	p.Must(err)
 	return strings.TrimSpace(out)
 }

@@ -3,7 +3,8 @@
 // keys of their own. It is for tests only.
 //
 // Everything in it is the real thing: git, the channel, the sandbox. Only the
-// engine is a shell script that plays the part of one.
+// engine is a shell script that plays the part of one. A Person has nothing of
+// ferry but its binary, and types commands.
 package ferrytest
 
 import (

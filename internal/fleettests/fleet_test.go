@@ -2,7 +2,6 @@ package fleettests_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ferry-fleet/ferry/internal/process"
+	"github.com/ferry-fleet/ferry/internal/ferrytest"
 )
 
 // fleet is some machines around one channel folder and one git remote.
@@ -25,12 +24,10 @@ type fleet struct {
 
 // computer is one machine of a fleet, with an agent.
 type computer struct {
-	f      *fleet
-	name   string
-	clone  string
-	env    []string
-	worker *process.Proc
-	begun  []time.Time // when its worker was started again
+	*ferrytest.Person
+	f     *fleet
+	name  string
+	begun []time.Time // when its worker was started again
 }
 
 // script is an engine. It writes a line when it begins and one when it is done into the file that the order names, and
@@ -58,10 +55,10 @@ func newFleet(t *testing.T, machines int) *fleet {
 	}
 	f.seed()
 	for _, m := range f.machines {
-		m.run("git", "clone", "-q", f.remote, m.clone)
+		m.Run("git", "clone", "-q", f.remote, m.Repo)
 	}
 	first := f.machines[0]
-	first.ferry(0, "enable", "--agent", first.name, "--command", f.engine, "--channel", f.folder)
+	first.Ferry(0, "enable", "--agent", first.name, "--command", f.engine, "--channel", f.folder)
 	for _, m := range f.machines[1:] {
 		m.join(first)
 	}
@@ -80,126 +77,76 @@ func (f *fleet) must(err error) {
 }
 
 func (f *fleet) computer(i int) *computer {
-	m := &computer{f: f, name: fmt.Sprintf("agent-%d", i+1)}
 	home := filepath.Join(f.dir, fmt.Sprintf("machine-%d", i+1))
-	m.clone = filepath.Join(home, "work")
-	f.must(os.MkdirAll(home, 0o755))
-	f.must(os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"), 0o644))
-	m.env = []string{
-		"HOME=" + home, "FERRY_STATE_DIR=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + f.dir,
-		"GIT_CONFIG_NOSYSTEM=1", "LANG=C.UTF-8",
-	}
-	return m
+	return &computer{f: f, name: fmt.Sprintf("agent-%d", i+1), Person: ferrytest.NewPerson(f.T, ferrytest.PersonSpec{
+		Dir: home, State: filepath.Join(home, "state"), Repo: "work", Binary: binary, Name: "Ada", Email: "ada@example.com",
+		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + f.dir, "GIT_CONFIG_NOSYSTEM=1", "LANG=C.UTF-8"},
+	})}
 }
 
 // seed makes the remote, with one commit.
 func (f *fleet) seed() {
 	f.Helper()
 	m, repo := f.machines[0], filepath.Join(f.dir, "seed")
-	m.run("git", "init", "-q", repo)
+	m.Run("git", "init", "-q", repo)
 	f.must(os.WriteFile(filepath.Join(repo, "notes.txt"), []byte("one\n"), 0o644))
-	m.run("git", "-C", repo, "add", "-A")
-	m.run("git", "-C", repo, "commit", "-q", "-m", "first")
-	m.run("git", "clone", "-q", "--bare", repo, f.remote)
+	m.Run("git", "-C", repo, "add", "-A")
+	m.Run("git", "-C", repo, "commit", "-q", "-m", "first")
+	m.Run("git", "clone", "-q", "--bare", repo, f.remote)
 }
 
 // join brings a machine in: it asks, the master compares the words, and it finds the answer.
 func (m *computer) join(master *computer) {
-	m.f.Helper()
+	m.Helper()
 	var invited struct{ Code string }
-	master.json(&invited, "channel", "invite", "--no-wait", "--name", m.name, "--json")
+	master.JSON(&invited, "channel", "invite", "--no-wait", "--name", m.name, "--json")
 	ask := []string{"channel", "join", invited.Code, "--channel", m.f.folder, "--command", m.f.engine, "--no-wait", "--json"}
 	var asked struct {
 		Admitted bool
 		Words    []string
 	}
-	m.json(&asked, ask...)
-	master.ferry(0, append([]string{"channel", "admit"}, asked.Words...)...)
-	if m.json(&asked, ask...); !asked.Admitted {
-		m.f.Fatalf("%s is not admitted", m.name)
+	m.JSON(&asked, ask...)
+	master.Ferry(0, append([]string{"channel", "admit"}, asked.Words...)...)
+	if m.JSON(&asked, ask...); !asked.Admitted {
+		m.Fatalf("%s is not admitted", m.name)
 	}
 }
 
 // configure sets what differs from the defaults, by the keys that a person has.
 func (m *computer) configure() {
-	m.f.Helper()
-	path := filepath.Join(m.clone, ".ferry", "agent.toml")
-	data, err := os.ReadFile(path)
-	m.f.must(err)
-	set := map[string]string{"env": fmt.Sprintf("{ FLEET_TEST = %q }", m.f.token), "max_parallel": "2", "poll": `"1s"`}
-	lines := strings.Split(string(data), "\n")
-	for i, l := range lines {
-		name, _, _ := strings.Cut(strings.TrimPrefix(l, "# "), " = ")
-		if value, ok := set[name]; ok && strings.HasPrefix(l, "# ") {
-			lines[i] = name + " = " + value
-			delete(set, name)
-		}
-	}
-	if len(set) > 0 {
-		m.f.Fatalf("agent.toml has no lines for %v:\n%s", set, data)
-	}
-	text := strings.Join(lines, "\n") + "\n[land]\nremote = \"origin\"\n"
-	m.f.must(os.WriteFile(path, []byte(text), 0o600))
-}
-
-// run runs a program on the machine.
-func (m *computer) run(argv ...string) string {
-	m.f.Helper()
-	out, err := command(m.f.Context(), 0, m.f.dir, m.env, argv...)
-	m.f.must(err)
-	return out
-}
-
-// ferry types a command into the clone; it must end with the code.
-func (m *computer) ferry(code int, args ...string) string {
-	m.f.Helper()
-	out, err := command(m.f.Context(), code, m.clone, m.env, append([]string{binary}, args...)...)
-	m.f.must(err)
-	return out
-}
-
-// json types a command and reads its --json.
-func (m *computer) json(into any, args ...string) {
-	m.f.Helper()
-	out := m.ferry(0, args...)
-	if err := json.Unmarshal([]byte(out), into); err != nil {
-		m.f.Fatalf("%s: ferry %s: %v\n%s", m.name, strings.Join(args, " "), err, out)
-	}
+	m.Helper()
+	m.Set("env", fmt.Sprintf("{ FLEET_TEST = %q }", m.f.token))
+	m.Set("max_parallel", "2")
+	m.Set("poll", `"1s"`)
+	data, err := os.ReadFile(m.ConfigPath())
+	m.Must(err)
+	m.Must(os.WriteFile(m.ConfigPath(), append(data, "\n[land]\nremote = \"origin\"\n"...), 0o600))
 }
 
 // work starts the worker of the machine. Its log is kept for when the test fails.
 func (m *computer) work() {
-	m.f.Helper()
-	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	m.f.must(err)
-	defer log.Close()
+	m.Helper()
 	m.begun = append(m.begun, time.Now())
-	m.worker, err = process.Start(process.Spec{Argv: []string{binary, "agent", "run"}, Env: m.env, Dir: m.clone, Stdout: log, Stderr: log})
-	m.f.must(err)
+	m.Work(m.log())
 }
 
-func (m *computer) log() string { return filepath.Join(filepath.Dir(m.clone), "worker.log") }
+func (m *computer) log() string { return filepath.Join(m.Dir, "worker.log") }
 
 // interrupted is the exit code of a worker that was asked to stop before it had begun to work.
 const interrupted = 130
 
-// end sends a signal to the worker and waits for its end. What it leaves is another's business.
+// end sends a signal to the worker and waits for its end.
 func (m *computer) end(s syscall.Signal) {
-	m.f.Helper()
-	m.f.must(syscall.Kill(m.worker.Pid(), s))
-	exit := m.worker.Wait()
-	m.worker = nil
-	if s == syscall.SIGTERM && exit.Code != 0 && exit.Code != interrupted {
-		m.f.Errorf("%s: the worker that was asked to stop: %s", m.name, exit)
+	m.Helper()
+	if exit := m.Stop(s); s == syscall.SIGTERM && exit.Code != 0 && exit.Code != interrupted {
+		m.Errorf("%s: the worker that was asked to stop: %s", m.name, exit)
 	}
 }
 
 // end leaves nothing behind, and shows the logs when the test has failed.
 func (f *fleet) end() {
 	for _, m := range f.machines {
-		if m.worker != nil {
-			f.must(m.worker.Kill())
-		}
+		m.Quit()
 		if f.Failed() {
 			f.Logf("log of %s:\n%s", m.name, tail(m.log()))
 		}

@@ -52,7 +52,7 @@ func (p plan) run(t *testing.T) {
 		if i < p.lands {
 			args = append(args, "--requires-review")
 		}
-		f.machines[0].ferry(0, args...)
+		f.machines[0].Ferry(0, args...)
 	}
 	t.Logf("soak: %d orders given in %s", p.orders, time.Since(begin).Round(time.Second))
 	begin = time.Now()
@@ -67,7 +67,7 @@ func (p plan) run(t *testing.T) {
 	for left := f.left(p.orders); left > 0; left = f.left(p.orders) {
 		if time.Since(calm) > p.work {
 			t.Fatalf("%d of %d orders are not done after %s with kills and %s without:\n%s", left, p.orders, calm.Sub(begin), p.work,
-				f.machines[0].ferry(0, "channel", "tasks"))
+				f.machines[0].Ferry(0, "channel", "tasks"))
 		}
 		<-time.After(time.Second)
 	}
@@ -110,7 +110,7 @@ func (p plan) disturb(f *fleet, rng *rand.Rand, begin time.Time) map[syscall.Sig
 func (f *fleet) left(orders int) int {
 	f.Helper()
 	var got struct{ Tasks []struct{ State string } }
-	f.machines[0].json(&got, "channel", "tasks", "--state", "done", "--state", "awaiting_review", "--limit", strconv.Itoa(orders), "--json")
+	f.machines[0].JSON(&got, "channel", "tasks", "--state", "done", "--state", "awaiting_review", "--limit", strconv.Itoa(orders), "--json")
 	return orders - len(got.Tasks)
 }
 
@@ -119,7 +119,7 @@ func (f *fleet) busy() *computer {
 	f.Helper()
 	for range 100 {
 		var got struct{ Tasks []struct{ Holder string } }
-		f.machines[0].json(&got, "channel", "tasks", "--state", "running", "--json")
+		f.machines[0].JSON(&got, "channel", "tasks", "--state", "running", "--json")
 		for _, task := range got.Tasks {
 			for _, m := range f.machines {
 				if task.Holder == m.name {
@@ -155,7 +155,7 @@ func (f *fleet) audit(orders int) {
 	var waits []time.Duration
 	for i := range orders {
 		var s shown
-		f.machines[0].json(&s, "channel", "show", label(i), "--json")
+		f.machines[0].JSON(&s, "channel", "show", label(i), "--json")
 		if len(s.Results) != 1 || !s.Results[0].Standing {
 			f.Errorf("%s has the results %+v, want one that stands", label(i), s.Results)
 		}
@@ -211,12 +211,12 @@ func (f *fleet) land(orders int) {
 	f.Helper()
 	m := f.machines[0]
 	for i := range orders {
-		m.ferry(0, "channel", "review", label(i), "--accept")
+		m.Ferry(0, "channel", "review", label(i), "--accept")
 		var both sync.WaitGroup
 		var landed [2]error
 		for n := range landed {
 			both.Go(func() {
-				_, landed[n] = command(f.Context(), 0, m.clone, m.env, binary, "channel", "land", label(i))
+				_, landed[n] = m.Try(0, "channel", "land", label(i))
 			})
 		}
 		both.Wait()
@@ -226,10 +226,10 @@ func (f *fleet) land(orders int) {
 			}
 		}
 	}
-	commits, err := strconv.Atoi(strings.TrimSpace(m.run("git", "--git-dir="+f.remote, "rev-list", "--count", "main")))
+	commits, err := strconv.Atoi(strings.TrimSpace(m.Run("git", "--git-dir="+f.remote, "rev-list", "--count", "main")))
 	f.must(err)
 	files := map[string]bool{}
-	for name := range strings.FieldsSeq(m.run("git", "--git-dir="+f.remote, "ls-tree", "--name-only", "main")) {
+	for name := range strings.FieldsSeq(m.Run("git", "--git-dir="+f.remote, "ls-tree", "--name-only", "main")) {
 		files[name] = true
 	}
 	delete(files, "notes.txt")
@@ -249,7 +249,7 @@ func (f *fleet) verify() {
 			Records int
 			Digest  string
 		}
-		m.json(&got, "channel", "verify", "--json")
+		m.JSON(&got, "channel", "verify", "--json")
 		if first == "" {
 			first = got.Digest
 			f.Logf("soak: %d records, digest %s", got.Records, got.Digest)
