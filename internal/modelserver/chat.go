@@ -51,6 +51,7 @@ func chatCall(c *call) object {
 func chatUsage(u Usage) object {
 	return object{
 		"prompt_tokens": u.In, "completion_tokens": u.Out, "total_tokens": u.In + u.Out,
-		"prompt_tokens_details": object{"cached_tokens": u.Cached},
+		"prompt_tokens_details":     object{"cached_tokens": u.Cached},
+		"completion_tokens_details": object{"reasoning_tokens": u.Reasoning},
 	}
 }

@@ -252,6 +252,50 @@ func TestKeyScenesAndPaths(t *testing.T) {
 	}
 }
 
+// TestPipe asks a server without a port, for a document and for an answer with a
+// header.
+func TestPipe(t *testing.T) {
+	s, err := modelserver.New(modelserver.Script{
+		Key: "right", Documents: map[string]json.RawMessage{"/user/balance": json.RawMessage(`{"left":1}`)},
+		Steps: []modelserver.Step{{Do: "text", Text: "hello", Headers: map[string]string{"X-Cost": "2"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, stop := modelserver.Pipe(s)
+	for _, tt := range []struct {
+		method, path, key, header, want string
+		status                          int
+	}{
+		{"GET", "/user/balance", "right", "", `{"left":1}`, 200},
+		{"GET", "/user/balance", "wrong", "", "invalid API key", 401},
+		{"POST", "/v1/chat/completions", "right", "2", "hello", 200},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://anywhere.example"+tt.path, strings.NewReader(`{"messages":[{"role":"user"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+tt.key)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != tt.status || err != nil || !strings.Contains(string(body), tt.want) || resp.Header.Get("X-Cost") != tt.header {
+			t.Errorf("%s %s: %d %q %s, err %v", tt.method, tt.path, resp.StatusCode, resp.Header.Get("X-Cost"), body, err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get("http://anywhere.example/v1/models"); err == nil {
+		t.Error("a closed server answers")
+	}
+}
+
 func TestReadScript(t *testing.T) {
 	for _, tt := range []struct{ script, err string }{
 		{`{"steps":[{"do":"text","text":"x"}]}`, ""},
@@ -264,6 +308,8 @@ func TestReadScript(t *testing.T) {
 		{`{"steps":[{"do":"error","status":200}]}`, "status 200"},
 		{`{"steps":[{"do":"error","status":500,"then":{"do":"x"}}]}`, `"x"`},
 		{`{"scenes":[{"steps":[{"do":"hang"}]}]}`, "when is empty"},
+		{`{"steps":[{"do":"hang"}],"documents":{"/a":{}}}`, ""},
+		{`{"steps":[{"do":"hang"}],"documents":{"a":{}}}`, "begins with /"},
 		{`{"stepz":[]}`, "unknown field"},
 		{`{"steps":[{"do":"text"}]} x`, "after the end"},
 		{strings.Repeat(" ", modelserver.MaxScriptBytes+1), "more than"},

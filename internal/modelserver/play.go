@@ -19,6 +19,9 @@ type play struct {
 }
 
 func (p play) run() {
+	for k, v := range p.step.Headers {
+		p.w.Header().Set(k, v)
+	}
 	switch p.step.Do {
 	case DoText, DoWrite, DoShell, DoCall:
 		p.answer()
@@ -83,9 +86,6 @@ func (p play) events() []event {
 }
 
 func (p play) refuse() {
-	for k, v := range p.step.Headers {
-		p.w.Header().Set(k, v)
-	}
 	if p.step.Body == "" {
 		writeJSON(p.w, p.step.Status, p.wire.fail(p.step.Status, http.StatusText(p.step.Status)))
 		return

@@ -56,6 +56,6 @@ func responsesUsage(u Usage) object {
 	return object{
 		"input_tokens": u.In, "output_tokens": u.Out, "total_tokens": u.In + u.Out,
 		"input_tokens_details":  object{"cached_tokens": u.Cached},
-		"output_tokens_details": object{"reasoning_tokens": 0},
+		"output_tokens_details": object{"reasoning_tokens": u.Reasoning},
 	}
 }

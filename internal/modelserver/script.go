@@ -39,6 +39,9 @@ type Script struct {
 	Scenes []Scene `json:"scenes,omitempty"`
 	// Steps is played where no scene matches.
 	Steps []Step `json:"steps,omitempty"`
+	// Documents are what a GET of a path gets, with the key, in the place of what
+	// the server has there itself.
+	Documents map[string]json.RawMessage `json:"documents,omitempty"`
 }
 
 // Scene is a list of steps for the requests that contain When.
@@ -49,12 +52,14 @@ type Scene struct {
 
 // Usage is the token count that an answer reports.
 type Usage struct {
-	In     int64 `json:"in"`
-	Out    int64 `json:"out"`
-	Cached int64 `json:"cached,omitempty"`
+	In        int64 `json:"in"`
+	Out       int64 `json:"out"`
+	Cached    int64 `json:"cached,omitempty"`
+	Reasoning int64 `json:"reasoning,omitempty"`
 }
 
-// Step is one thing that the model does. Which fields count depends on Do.
+// Step is one thing that the model does. Which fields count depends on Do; Headers
+// go with every answer that has some.
 type Step struct {
 	Do      string            `json:"do"`
 	Text    string            `json:"text,omitempty"`
@@ -103,6 +108,11 @@ func ReadScript(r io.Reader) (Script, error) {
 func (s Script) Check() error {
 	if len(s.Steps) == 0 && len(s.Scenes) == 0 {
 		return errors.New("script: no steps")
+	}
+	for path, doc := range s.Documents {
+		if !strings.HasPrefix(path, "/") || !json.Valid(doc) {
+			return fmt.Errorf("script: document %q: wants a path that begins with / and JSON", path)
+		}
 	}
 	for i, sc := range s.Scenes {
 		if sc.When == "" {

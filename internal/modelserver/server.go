@@ -87,8 +87,8 @@ func (s *Server) Requests() int {
 	return s.total
 }
 
-// ServeHTTP answers POST requests whose path ends like a model wire, a list of
-// models at /models and the journal at /__journal.
+// ServeHTTP answers POST requests whose path ends like a model wire, the script's
+// documents, a list of models at /models and the journal at /__journal.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	for suffix, wr := range s.wires {
@@ -97,7 +97,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	doc, scripted := s.script.Documents[path]
 	switch {
+	case r.Method == http.MethodGet && scripted && !s.authorized(r):
+		writeJSON(w, http.StatusUnauthorized, openAIError(http.StatusUnauthorized, "invalid API key"))
+	case r.Method == http.MethodGet && scripted:
+		writeJSON(w, http.StatusOK, doc)
 	case path == "/__journal":
 		writeJSON(w, http.StatusOK, s.Journal())
 	case strings.HasSuffix(path, "/models"):
