@@ -3,7 +3,8 @@
 // It promises what the level of a Spec says, and Probe proves it on this machine by trying the opposite:
 //
 //	bwrap     a root of its own with /usr, the tree (/work), what Binds and Login name, and nothing else of the host;
-//	          own users, processes, hosts and, with Net "none", network; a system call filter; sized /tmp and home
+//	          own users, processes, hosts and, unless Net is "open", network; a system call filter; sized /tmp and home.
+//	          With Net "proxy" one port of its loopback leads to Serve, outside, and nothing else leads anywhere
 //	landlock  host paths, of which only the same things can be read or written; the same filter; Net "none" denies
 //	          every socket, loopback as well. Not promised: hiding names and sizes of files (stat), pids, abstract
 //	          sockets with Net "open", a size for the temporary directory. Refused as root
@@ -19,6 +20,7 @@ package box
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,11 +42,16 @@ const (
 // Net is what a box may reach.
 type Net string
 
-// NetOpen is the network of the host; NetNone is none, which with bwrap leaves a loopback of the box's own.
+// NetOpen is the network of the host; NetNone is none, which with bwrap leaves a loopback of the box's own. NetProxy is
+// such a loopback on which ProxyAddress leads to Spec.Serve; only bwrap has it.
 const (
-	NetOpen Net = "open"
-	NetNone Net = "none"
+	NetOpen  Net = "open"
+	NetNone  Net = "none"
+	NetProxy Net = "proxy"
 )
+
+// ProxyAddress is where the programs of a box with Net "proxy" find what Serve answers.
+const ProxyAddress = "127.0.0.1:3128"
 
 const (
 	workInside = "/work"
@@ -68,6 +75,9 @@ type Bind struct {
 type Spec struct {
 	Level Level
 	Net   Net
+	// Serve answers, outside of the box, what its programs send to ProxyAddress; for Net "proxy". It is called when the box
+	// has opened the port, on a goroutine of its own, and returns when the listener is closed, which Close does.
+	Serve func(net.Listener)
 	// Work is the tree: /work with bwrap, its host path otherwise.
 	Work         string
 	WorkReadOnly bool
@@ -130,8 +140,8 @@ func (s Spec) check(home string) error {
 	if s.Level != LevelBwrap && s.Level != LevelLandlock && s.Level != LevelNone {
 		return fmt.Errorf("sandbox level %q: want bwrap, landlock or none", s.Level)
 	}
-	if s.Net != NetOpen && s.Net != NetNone {
-		return fmt.Errorf("sandbox net %q: want open or none", s.Net)
+	if err := s.checkNet(); err != nil {
+		return err
 	}
 	if s.Level == LevelNone {
 		return absolute("work tree", s.Work)
@@ -151,6 +161,22 @@ func (s Spec) check(home string) error {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || strings.ContainsRune(v, 0) {
 			return fmt.Errorf("environment entry %q: want NAME=value", name)
 		}
+	}
+	return nil
+}
+
+// checkNet refuses a network that the level cannot give.
+func (s Spec) checkNet() error {
+	switch {
+	case s.Net != NetOpen && s.Net != NetNone && s.Net != NetProxy:
+		return fmt.Errorf("sandbox net %q: want open, none or proxy", s.Net)
+	case s.Net != NetProxy:
+		return nil
+	case s.Level != LevelBwrap:
+		// Landlock knows ports and not addresses: whoever may reach the proxy's port may reach that port of every machine.
+		return fmt.Errorf("sandbox %s cannot hold a run to a list of hosts: install bubblewrap, or set net to open or none", s.Level)
+	case s.Serve == nil:
+		return errors.New("sandbox net proxy: nothing serves it")
 	}
 	return nil
 }

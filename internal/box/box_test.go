@@ -95,6 +95,8 @@ func TestCommandRefuses(t *testing.T) {
 	}{
 		{"level", func(s *box.Spec) { s.Level = "chroot" }, `sandbox level "chroot"`},
 		{"net", func(s *box.Spec) { s.Net = "" }, `sandbox net ""`},
+		{"proxy without a server", func(s *box.Spec) { s.Net = box.NetProxy }, "nothing serves it"},
+		{"proxy of a weak level", func(s *box.Spec) { s.Level, s.Net = box.LevelLandlock, box.NetProxy }, "cannot hold a run to a list of hosts"},
 		{"relative work", func(s *box.Spec) { s.Work = "work" }, "want an absolute path"},
 		{"missing work", func(s *box.Spec) { s.Work = "/no/such/tree" }, "no such file"},
 		{"home as work", func(s *box.Spec) { s.Work = p.home }, "holds the home directory"},

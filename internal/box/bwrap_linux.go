@@ -88,13 +88,24 @@ func (s Spec) bwrap(argv []string, home string) (*Command, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Net == NetProxy {
+		if s, err = s.withPortProgram(); err != nil {
+			return nil, err
+		}
+	}
 	l := &launch{}
 	if err := s.compose(l, version, login); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
+	closing := l.close
+	if s.Net == NetProxy {
+		if argv, closing, err = s.port(l, argv); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
+	}
 	fd, err := l.data("args", []byte(strings.Join(l.args, "\x00")+"\x00"))
 	if err != nil {
-		return nil, errors.Join(err, l.close())
+		return nil, errors.Join(err, closing())
 	}
 	return &Command{
 		Spec: process.Spec{
@@ -105,7 +116,7 @@ func (s Spec) bwrap(argv []string, home string) (*Command, error) {
 			Mark:       s.Mark,
 			Limits:     s.Limits,
 		},
-		Close:  l.close,
+		Close:  closing,
 		Inside: s.insideBwrap(home),
 	}, nil
 }

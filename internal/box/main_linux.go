@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The only argument of a process that this package starts from ferry's own binary.
+// The first argument of a process that this package starts from ferry's own binary; helperPort has more behind it.
 const (
 	helperLandlock = "box-helper-landlock"
 	helperProbe    = "box-helper-probe"
+	helperPort     = "box-helper-port"
 )
 
 // Main is called first thing in main and in the TestMain of a package that builds boxes. When this process was
 // started as a helper of a box, Main does that work and does not return; otherwise it returns at once.
 func Main() {
-	if len(os.Args) != 2 {
-		return
-	}
 	var err error
-	switch os.Args[1] {
-	case helperLandlock:
+	switch args := os.Args[1:]; {
+	case len(args) == 1 && args[0] == helperLandlock:
 		err = enterLandlock()
-	case helperProbe:
+	case len(args) == 1 && args[0] == helperProbe:
 		err = probeInside(os.Stdin, os.Stdout)
+	case len(args) > 2 && args[0] == helperPort:
+		err = openPort(args[1], args[2:])
 	default:
 		return
 	}
