@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -94,27 +95,38 @@ func splitField(line []byte) (field string, value []byte) {
 	return string(line), nil
 }
 
+// readLine takes what is buffered piece by piece: byte by byte would cost more
+// than all that is done with the line.
 func (s *sseReader) readLine() ([]byte, error) {
 	s.line = s.line[:0]
 	for {
-		c, err := s.r.ReadByte()
+		if _, err := s.r.Peek(1); err != nil {
+			return nil, err
+		}
+		have, err := s.r.Peek(s.r.Buffered())
 		if err != nil {
 			return nil, err
 		}
-		if s.read++; s.read > maxSSEBytes {
+		n := bytes.IndexAny(have, "\r\n")
+		part, taken, ended := have, len(have), n >= 0
+		if ended {
+			part, taken = have[:n], n+1
+		}
+		skip := s.cr && ended && n == 0 && have[0] == '\n'
+		s.cr = ended && have[n] == '\r'
+		if s.read += int64(taken); s.read > maxSSEBytes {
 			return nil, fmt.Errorf("%w: a stream of more than %d bytes", errBound, maxSSEBytes)
 		}
-		after := s.cr
-		s.cr = c == '\r'
-		switch {
-		case c == '\n' && after:
-			continue
-		case c == '\n' || c == '\r':
-			return s.firstLine(s.line), nil
-		case len(s.line) == maxSSELine:
+		if len(s.line)+len(part) > maxSSELine {
 			return nil, fmt.Errorf("%w: a line of more than %d bytes", errBound, maxSSELine)
 		}
-		s.line = append(s.line, c)
+		s.line = append(s.line, part...)
+		if _, err := s.r.Discard(taken); err != nil {
+			return nil, err
+		}
+		if ended && !skip {
+			return s.firstLine(s.line), nil
+		}
 	}
 }
 
