@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/internal/redact"
+	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
 // Code is the stable name of a decision, for `--json` and for tests.
@@ -238,12 +240,19 @@ func decideAlone(t *ferry.Task, f Facts) *Decision {
 	return nil
 }
 
+// notABranch refuses what git takes for an expression, and what it could never take.
+func notABranch(t *ferry.Task, target string) *Decision {
+	return refuse(CodeNoTarget, fmt.Sprintf("%s is not the name of a branch: a landing moves a branch, not a commit or an expression", redact.Visible(target)), cmd(t, "land", "--into BRANCH"))
+}
+
 // decideTarget looks at where it would land.
 func decideTarget(t *ferry.Task, f Facts) *Decision {
 	into := cmd(t, "land", "--into BRANCH")
 	switch {
 	case f.Target == "":
 		return refuse(CodeNoTarget, fmt.Sprintf("%s names no branch to land on", t.Order.Label), into)
+	case !worktree.IsBranchName(f.Target):
+		return notABranch(t, f.Target)
 	case f.NoBranch:
 		return refuse(CodeNoTarget, "there is no branch "+f.Target+" in this repository", into+", or make it with `git branch`")
 	case strings.HasPrefix(f.Target, "ferry/"):

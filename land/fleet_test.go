@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	box.Main()
+	if os.Getenv(landerEnv) != "" {
+		os.Exit(childLander())
+	}
 	os.Exit(m.Run())
 }
 
@@ -33,17 +36,21 @@ type fleet struct {
 	operator *channel.Writer
 	agent    *channel.Writer
 	journal  string
+	scratch  string
 	now      time.Time
 	runs     int
 	forge    func(*ferry.Result) // what a lying worker does to its result
 }
+
+// now is the time at which everything here happens.
+var now = time.Unix(1_800_000_000, 0).UTC()
 
 func newFleet(t *testing.T, files map[string]string) *fleet {
 	t.Helper()
 	m := ferrytest.New(t, files)
 	return &fleet{
 		t: t, m: m, repo: m.Repo, gate: m.Gate, level: m.Level, ch: m.Channel, operator: m.Operator, agent: m.Agent("wisp"),
-		journal: filepath.Join(m.State, "landing"), now: time.Unix(1_800_000_000, 0).UTC(),
+		journal: filepath.Join(m.State, "landing"), scratch: filepath.Join(m.State, "scratch"), now: now,
 	}
 }
 
@@ -127,7 +134,8 @@ func (f *fleet) work(id ferry.RecordID, files map[string]string) ferry.Task {
 	f.must(err)
 	defer repo.Close()
 	found, err := evidence.Collect(ctx, evidence.Spec{
-		Gate: f.gate, Repo: repo, Order: t.Order, Base: t.Order.Base, From: t.Next.From, Commit: snap.Commit, Skipped: snap.Skipped, Checks: f.checks(),
+		Gate: f.gate, Repo: repo, Order: t.Order, Base: t.Order.Base, From: t.Next.From, Commit: snap.Commit, Skipped: snap.Skipped,
+		Checks: checksIn(filepath.Join(f.t.TempDir(), "checks"), f.level),
 	})
 	f.must(err)
 	r := &ferry.Result{
@@ -146,8 +154,10 @@ func (f *fleet) work(id ferry.RecordID, files map[string]string) ferry.Task {
 	return f.task(id)
 }
 
-func (f *fleet) checks() evidence.ChecksSpec {
-	return evidence.ChecksSpec{Dir: filepath.Join(f.t.TempDir(), "checks"), Box: box.Spec{Level: f.level, Net: box.NetNone}, Timeout: time.Minute}
+func (f *fleet) checks() evidence.ChecksSpec { return checksIn(f.scratch, f.level) }
+
+func checksIn(dir string, level box.Level) evidence.ChecksSpec {
+	return evidence.ChecksSpec{Dir: dir, Box: box.Spec{Level: level, Net: box.NetNone}, Timeout: time.Minute}
 }
 
 // asks is what a writer says of t-1.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -96,11 +95,12 @@ func (s Spec) target(t *ferry.Task) string {
 // landing is one call of Land.
 type landing struct {
 	Spec
-	task  ferry.Task
-	facts Facts
-	out   Outcome
-	here  ferry.Commit      // the tip of the branch in the person's repository
-	at    func(step string) // called between the steps; tests end the landing there
+	task   ferry.Task
+	facts  Facts
+	out    Outcome
+	here   ferry.Commit      // the tip of the branch in the person's repository
+	marked bool              // it is a mark on the remote that is looked at
+	at     func(step string) // called between the steps; tests end the landing there
 }
 
 func (l *landing) refuse(d Decision) error {
@@ -112,10 +112,15 @@ func (l *landing) run(ctx context.Context) error {
 	if _, err := l.Gate.RepairCheckout(ctx); err != nil {
 		l.out.Warning = err.Error()
 	}
+	if l.Checks.Dir != "" {
+		if err := worktree.SweepScratch(l.Checks.Dir); err != nil {
+			l.out.Warning = err.Error() // it costs space only, and the next landing tries again
+		}
+	}
 	if done, err := l.finishEarlier(ctx); done || err != nil {
 		return err
 	}
-	may, err := l.mayLand(ctx)
+	may, _, err := l.mayLand(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +137,7 @@ func (l *landing) run(ctx context.Context) error {
 		Requires: roster.Requires(), Waits: cmp.Or(snap.Hold, snap.Behind),
 	}
 	if d := Decide(&l.task, l.facts); !d.Allowed {
-		return l.refuse(d)
+		return l.refuseUnlessThere(ctx, d)
 	}
 	if d, err := l.askGit(ctx); d != nil || err != nil {
 		return l.refused(d, err)
@@ -148,18 +153,21 @@ func (l *landing) run(ctx context.Context) error {
 
 // mayLand asks the roster before anything moves: a record that no reader
 // counts would come too late.
-func (l *landing) mayLand(ctx context.Context) (bool, error) {
+func (l *landing) mayLand(ctx context.Context) (may, master bool, err error) {
 	members, err := l.Channel.Members(ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	master, err := l.Channel.Master(ctx)
+	m, err := l.Channel.Master(ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return master.Writer == l.Writer.ID() || slices.ContainsFunc(members, func(m ferry.Member) bool {
+	if m.Writer == l.Writer.ID() {
+		return true, true, nil
+	}
+	return slices.ContainsFunc(members, func(m ferry.Member) bool {
 		return m.Writer == l.Writer.ID() && slices.Contains(m.Grants, ferry.GrantLand)
-	}), nil
+	}), false, nil
 }
 
 func (l *landing) refused(d *Decision, err error) error {
@@ -277,9 +285,10 @@ func (l *landing) checkMerged(ctx context.Context, tip, merged ferry.Commit) (*D
 		return nil, err
 	}
 	var err error
-	if c.Dir, err = os.MkdirTemp(c.Dir, "merge-"+l.task.ID.Short()+"-"); err != nil { // another process may land the same order
-		return nil, fmt.Errorf("make a directory for the checks of the merge: %w", err)
+	if c.Dir, err = worktree.Scratch(c.Dir, "merge-"+l.task.ID.Short()); err != nil { // another process may land the same order
+		return nil, err
 	}
+	l.at("checking")
 	checks, err := evidence.RunChecks(ctx, c)
 	if err != nil {
 		return nil, err
@@ -377,6 +386,6 @@ func (l *landing) body(tip, merged ferry.Commit) *ferry.Landed {
 	o := l.task.StandingResult()
 	return &ferry.Landed{
 		Order: l.task.ID, Result: o.ID, Verdict: o.Verdict, Approve: l.task.Approve,
-		Target: l.out.Target, Old: tip, Commit: merged, Checks: l.out.Checks,
+		Target: l.out.Target, Old: tip, Commit: merged, Content: o.Result.Content, Checks: l.out.Checks,
 	}
 }

@@ -256,7 +256,11 @@ func (v *verifier) did(what string, id ferry.RecordID) {
 // landing follows the order from its result to the commit on the target.
 func (v *verifier) landing(t *ferry.Task) {
 	l, o := t.Landed, landedResult(t)
-	if l == nil || o == nil {
+	if l != nil && o == nil {
+		v.problem("%s", lostResult)
+		return
+	}
+	if l == nil {
 		v.problem("by what is here the order has not landed: it is %s", t.State)
 		return
 	}

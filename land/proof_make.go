@@ -52,7 +52,10 @@ func MakeReceiptFile(ctx context.Context, ch *channel.Channel, gate *worktree.Ga
 
 func makeReceiptFile(ctx context.Context, ch *channel.Channel, gate *worktree.Gate, t *ferry.Task) ([]byte, error) {
 	o := landedResult(t)
-	if t.Landed == nil || o == nil {
+	if t.Landed != nil && o == nil {
+		return nil, fmt.Errorf("%s, which a file cannot prove", lostResult)
+	}
+	if t.Landed == nil {
 		return nil, fmt.Errorf("it has not landed (%s): there is nothing to prove yet", t.State)
 	}
 	c, err := choose(ctx, ch, t.ID)
@@ -62,15 +65,15 @@ func makeReceiptFile(ctx context.Context, ch *channel.Channel, gate *worktree.Ga
 	w := newReceiptWriter(ch.ID(), t.ID)
 	done := map[ferry.RecordID]bool{}
 	err = ch.Raw(ctx, func(file []byte) error {
-		r, err := sign.ParseHeader(file)
+		r, bare, err := recordOf(file)
 		if err != nil || done[r.ID()] {
 			return nil // damage of the store is for Verify to tell
 		}
 		whole, top := c.wants(r)
 		switch {
-		case whole:
+		case whole && !bare:
 			err = w.add("record", file)
-		case top:
+		case whole, top:
 			err = w.add("top", r.Top())
 		}
 		done[r.ID()] = true
@@ -97,6 +100,24 @@ func makeReceiptFile(ctx context.Context, ch *channel.Channel, gate *worktree.Ga
 	return w.finish(), nil
 }
 
+// signed is what a receipt needs of a record, whether its body is here or was taken out.
+type signed interface {
+	Header() sign.Header
+	ID() [32]byte
+	Top() []byte
+}
+
+func recordOf(file []byte) (r signed, bare bool, err error) {
+	u, err := sign.ParseHeader(file)
+	if err == nil {
+		return u, false, nil
+	}
+	if t, bareErr := sign.ParseBare(file); bareErr == nil {
+		return t, true, nil
+	}
+	return nil, false, err
+}
+
 // choose looks through all records once.
 func choose(ctx context.Context, ch *channel.Channel, order ferry.RecordID) (*chosen, error) {
 	entries, err := ch.Records(ctx, order)
@@ -117,10 +138,17 @@ func choose(ctx context.Context, ch *channel.Channel, order ferry.RecordID) (*ch
 		}
 		c.about[e.ID] = true
 	}
-	cuts := map[feed]uint64{}
+	cuts, acts := map[feed]uint64{}, map[ferry.RecordID]ferry.WriterID{}
 	err = ch.Raw(ctx, func(file []byte) error {
-		r, err := sign.ParseHeader(file)
-		if err != nil || !isStatement(ferry.Type(r.Header().Type)) {
+		f, bare, err := recordOf(file)
+		if err != nil {
+			return nil
+		}
+		if bare && isAct(ferry.Type(f.Header().Type)) {
+			acts[f.ID()] = ferry.WriterID(f.Header().Writer)
+		}
+		r, whole := f.(sign.Unverified)
+		if !whole || !isStatement(ferry.Type(r.Header().Type)) {
 			return nil
 		}
 		b := ferry.New(ferry.Type(r.Header().Type))
@@ -129,12 +157,36 @@ func choose(ctx context.Context, ch *channel.Channel, order ferry.RecordID) (*ch
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.replaced(ctx, ch, acts); err != nil {
+		return nil, err
+	}
 	for f, seq := range cuts {
 		if c.upTo[f] > 0 {
 			c.needs(f, seq) // where the branch that counts is named by its end
 		}
 	}
-	return c, err
+	return c, nil
+}
+
+// replaced takes in what stands in the place of acts that use up a delegation and whose bodies were taken out.
+func (c *chosen) replaced(ctx context.Context, ch *channel.Channel, acts map[ferry.RecordID]ferry.WriterID) error {
+	for id, w := range acts {
+		if !c.limited[w] || c.redacted[id] {
+			continue
+		}
+		by, found, err := ch.RedactedBy(ctx, id)
+		if err != nil {
+			return err
+		}
+		if found {
+			c.about[by.ID] = true
+			c.needs(feed{by.Writer, by.Epoch}, by.Seq)
+		}
+	}
+	return nil
 }
 
 func (c *chosen) needs(f feed, seq uint64) { c.upTo[f] = max(c.upTo[f], seq) }
@@ -160,7 +212,7 @@ func (c *chosen) learn(b ferry.Body, cuts map[feed]uint64) {
 	}
 }
 
-func (c *chosen) wants(r sign.Unverified) (whole, top bool) {
+func (c *chosen) wants(r signed) (whole, top bool) {
 	h := r.Header()
 	w, t := ferry.WriterID(h.Writer), ferry.Type(h.Type)
 	rules := c.rules[w]

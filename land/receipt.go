@@ -1,6 +1,7 @@
 package land
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -98,6 +99,7 @@ func (r *Receipt) fill(t *ferry.Task) {
 		r.Result, r.Base, r.Work, r.Content, r.Evidence = o.ID, o.Result.Base, o.Result.Commit, o.Result.Content, o.Evidence
 	}
 	if t.Landed != nil {
+		r.Content = cmp.Or(r.Content, t.Landed.Content)
 		r.Target, r.Old, r.Commit = t.Landed.Target, t.Landed.Old, t.Landed.Commit
 	}
 }
@@ -161,6 +163,9 @@ func oneLine(what, note string) string {
 	return what + ": " + note
 }
 
+// lostResult words a landing of which nothing but the master's word is left.
+const lostResult = "the landing counts on the master's word alone: the result that it names does not count any more"
+
 // links looks whether the records on the way name each other.
 func links(t *ferry.Task, entries []channel.Entry) []string {
 	at := map[ferry.RecordID]ferry.Body{}
@@ -178,6 +183,9 @@ func links(t *ferry.Task, entries []channel.Entry) []string {
 	_, ordered := at[t.ID].(*ferry.Order)
 	missing(ordered, "the order is not in the ledger")
 	o := landedResult(t)
+	if o == nil && t.Landed != nil {
+		return append(problems, lostResult)
+	}
 	if o == nil {
 		return append(problems, "no result stands: there is no way to a commit yet")
 	}

@@ -76,6 +76,7 @@ func forget(dir string, order ferry.RecordID) error {
 // record writes the landed record, once.
 func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
 	l.out.Target, l.out.Old, l.out.Commit = body.Target, body.Old, body.Commit
+	var task *ferry.Task
 	_, err := l.Writer.Update(ctx, l.Now, func(tx *channel.Tx) error {
 		t, err := tx.Task(body.Order)
 		if err != nil {
@@ -85,9 +86,17 @@ func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
 			l.out.Record = t.LandedID
 			return nil
 		}
-		l.out.Record, err = tx.Add(body)
+		if l.out.Record, err = tx.Add(body); err != nil {
+			return err
+		}
+		if t, err = tx.Task(body.Order); err == nil && t.Landed == nil {
+			task, err = &t, errRefused
+		}
 		return err
 	})
+	if errors.Is(err, errRefused) {
+		return l.uncounted(ctx, task, body)
+	}
 	if errors.Is(err, channel.ErrUnpublished) {
 		l.out.Warning, err = err.Error(), nil // the record holds and is published later
 	}
@@ -96,6 +105,17 @@ func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
 	}
 	l.at("recorded")
 	return forget(l.Journal, body.Order)
+}
+
+// uncounted refuses a record that was taken back because no reader would count it.
+func (l *landing) uncounted(ctx context.Context, t *ferry.Task, body *ferry.Landed) error {
+	l.out.Record = ferry.RecordID{}
+	d, err := l.mayRecord(ctx, t, body)
+	if d == nil && err == nil {
+		d = refuse(CodeElsewhere, fmt.Sprintf("%s is on %s as %s, and its record would not count: what it rests on does not count any more", t.Order.Label, body.Target, body.Commit.Short()),
+			cmd(t, "review", "--accept")+" or "+cmd(t, "approve", "")+", then "+cmd(t, "land", ""))
+	}
+	return l.refused(d, err)
 }
 
 // finishEarlier completes a landing whose ref is there, or that a remote has
@@ -121,29 +141,21 @@ func (l *landing) finishEarlier(ctx context.Context) (done bool, err error) {
 	if !landed {
 		return l.finishRemote(ctx, begun)
 	}
-	body, err := l.missing(begun, commit)
-	if err != nil {
-		return false, err
+	e, d, err := l.identify(ctx, commit, begun)
+	if d != nil || err != nil {
+		return true, l.refused(d, err)
 	}
-	return true, l.finished(ctx, body)
-}
-
-// missing gives the record of a landing whose ref is there.
-func (l *landing) missing(begun *intent, commit ferry.Commit) (*ferry.Landed, error) {
-	if begun != nil && begun.Commit == commit {
-		return &begun.Landed, nil
-	}
-	if l.task.StandingResult() == nil {
-		return nil, fmt.Errorf("the ref %s says that it has landed as %s, but no result stands: remove the ref with `git update-ref -d` if that is not so",
-			"refs/ferry/landed/"+l.task.ID.String(), commit.Short())
-	}
-	return l.body("", commit), nil
+	return true, l.finished(ctx, e)
 }
 
 // finished writes the record of a landing that another call began.
-func (l *landing) finished(ctx context.Context, body *ferry.Landed) error {
-	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: fmt.Sprintf("%s has landed on %s as %s; its record was missing and is written", l.task.Order.Label, body.Target, body.Commit.Short())}
-	return l.record(ctx, body)
+func (l *landing) finished(ctx context.Context, e *earlier) error {
+	words, err := e.words(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: words}
+	return l.record(ctx, &e.body)
 }
 
 // Repair completes every landing that a crash left between its ref and its
@@ -196,15 +208,20 @@ func (s Spec) repairOne(ctx context.Context, id ferry.RecordID) (wrote bool, err
 		return false, errors.Join(err, os.Chtimes(journalPath(s.Journal, id), s.Now, s.Now))
 	case err == nil && !done:
 		err = forget(s.Journal, id) // the crash came before the ref: nothing has landed
+	case err == nil && !l.out.Landed():
+		err = l.out.Decision
 	}
 	return done && missing && err == nil && !l.out.Record.IsZero(), err
 }
 
 // The trailers by which a landing whose journal is lost is known again.
 const (
-	trailerOrder  = "Ferry-Order"
-	trailerResult = "Ferry-Result"
-	trailerLander = "Ferry-Lander"
+	trailerOrder   = "Ferry-Order"
+	trailerResult  = "Ferry-Result"
+	trailerVerdict = "Ferry-Verdict"
+	trailerApprove = "Ferry-Approve"
+	trailerTarget  = "Ferry-Target"
+	trailerLander  = "Ferry-Lander"
 )
 
 // maxSubject is the length in characters of the first line of a commit.
@@ -229,12 +246,12 @@ func (l *landing) message(ctx context.Context) (text, author string, err error) 
 	for _, t := range []struct {
 		key string
 		id  ferry.RecordID
-	}{{trailerOrder, l.task.ID}, {trailerResult, o.ID}, {"Ferry-Verdict", o.Verdict}, {"Ferry-Approve", l.task.Approve}} {
+	}{{trailerOrder, l.task.ID}, {trailerResult, o.ID}, {trailerVerdict, o.Verdict}, {trailerApprove, l.task.Approve}} {
 		if !t.id.IsZero() {
 			fmt.Fprintf(&b, "%s: %s\n", t.key, t.id)
 		}
 	}
-	fmt.Fprintf(&b, "%s: %s\n", trailerLander, l.Writer.ID())
+	fmt.Fprintf(&b, "%s: %s\n%s: %s\n", trailerTarget, l.out.Target, trailerLander, l.Writer.ID())
 	return b.String(), author, nil
 }
 

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ferry-fleet/ferry"
-	"github.com/ferry-fleet/ferry/evidence"
-	"github.com/ferry-fleet/ferry/internal/gitfacts"
 	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
@@ -18,16 +15,9 @@ import (
 // repository has to be able to follow.
 func (l *landing) lookAtRemote(ctx context.Context) (worktree.Seen, *Decision, error) {
 	target, remote := l.out.Target, redact.Visible(l.Remote.String())
-	seen, err := l.Remote.Look(ctx, target, l.task.ID)
-	switch {
-	case errors.Is(err, worktree.ErrNoRemoteBranch):
-		return seen, refuse(CodeNoTarget, fmt.Sprintf("%s has no branch %s", remote, target), fmt.Sprintf("make it with `git push %s %s`, or ", remote, target)+cmd(&l.task, "land", "--into BRANCH")), nil
-	case errors.Is(err, worktree.ErrRewound):
-		return seen, refuse(CodeRewound, err.Error(), fmt.Sprintf("find out who took commits out of %s; if it is right so, ", target)+cmd(&l.task, "land", "--accept-remote")), nil
-	case err != nil:
-		return seen, nil, fmt.Errorf("nothing has moved: %w", err)
-	case seen.Landed != "":
-		return seen, nil, nil
+	seen, d, err := l.lookAt(ctx, target)
+	if d != nil || err != nil || seen.Landed != "" {
+		return seen, d, err
 	}
 	follows, err := l.Gate.Contains(ctx, seen.Tip, l.here)
 	if err == nil && !follows {
@@ -35,6 +25,24 @@ func (l *landing) lookAtRemote(ctx context.Context) (worktree.Seen, *Decision, e
 			fmt.Sprintf("`git push %s %s`, after `git pull --rebase` where it has moved on, then ", remote, target)+cmd(&l.task, "land", "")), nil
 	}
 	return seen, nil, err
+}
+
+// lookAt asks the remote for a branch and for the landing of the order.
+func (l *landing) lookAt(ctx context.Context, target string) (worktree.Seen, *Decision, error) {
+	remote, shown := redact.Visible(l.Remote.String()), redact.Visible(target)
+	if !worktree.IsBranchName(target) {
+		return worktree.Seen{}, notABranch(&l.task, target), nil
+	}
+	seen, err := l.Remote.Look(ctx, target, l.task.ID)
+	switch {
+	case errors.Is(err, worktree.ErrNoRemoteBranch):
+		return seen, refuse(CodeNoTarget, fmt.Sprintf("%s has no branch %s", remote, shown), fmt.Sprintf("make it with `git push %s %s`, or ", remote, shown)+cmd(&l.task, "land", "--into BRANCH")), nil
+	case errors.Is(err, worktree.ErrRewound):
+		return seen, refuse(CodeRewound, err.Error(), fmt.Sprintf("find out who took commits out of %s; if it is right so, ", shown)+cmd(&l.task, "land", "--accept-remote")), nil
+	case err != nil:
+		return seen, nil, fmt.Errorf("nothing has moved: %w", err)
+	}
+	return seen, nil, nil
 }
 
 // moveRemote moves the branch of the remote, then the one here, and writes the record. From the push on the order has
@@ -105,73 +113,6 @@ func (l *landing) finishRemote(ctx context.Context, begun *intent) (done bool, e
 		return false, err
 	}
 	return true, l.takeOver(ctx, commit)
-}
-
-// takeOver deals with an order that has landed on the remote, and whose record is not here. If it was this writer, the
-// record is written; if it was another, that one will write it.
-func (l *landing) takeOver(ctx context.Context, commit ferry.Commit) error {
-	if err := l.reload(ctx); err != nil {
-		return err
-	}
-	if l.task.Landed != nil {
-		_, err := l.finishEarlier(ctx)
-		return err
-	}
-	if err := l.Remote.Fetch(ctx, l.task.ID, commit); err != nil {
-		return err
-	}
-	begun, err := recall(l.Journal, l.task.ID)
-	if err != nil {
-		return err
-	}
-	var body *ferry.Landed
-	if begun != nil && begun.Commit == commit {
-		body = &begun.Landed
-	} else if body, err = l.recognize(ctx, commit); err != nil {
-		return err
-	}
-	l.out.Remote, l.out.Commit = redact.Visible(l.Remote.String()), commit
-	if body == nil {
-		reason := fmt.Sprintf("%s has already landed on %s as %s, by another machine whose record has not arrived here", l.task.Order.Label, l.out.Remote, commit)
-		return errors.Join(l.refuse(*refuse(CodeElsewhere, reason, "wait until the channel's folder has been synced; "+cmd(&l.task, "show", "")+" shows it then")), forget(l.Journal, l.task.ID))
-	}
-	if err := l.follow(ctx, body); err != nil {
-		return err
-	}
-	return l.finished(ctx, body)
-}
-
-// recognize gives the record of a commit that this writer landed and whose journal is lost; nil when it is of another
-// writer, or is not what a result of the order describes.
-func (l *landing) recognize(ctx context.Context, commit ferry.Commit) (*ferry.Landed, error) {
-	repo, err := gitfacts.Open(l.Gate.Dir())
-	if err != nil {
-		return nil, err
-	}
-	defer repo.Close()
-	raw, err := l.Gate.Raw(ctx, commit)
-	if err != nil {
-		return nil, err
-	}
-	c, err := parseCommit(raw)
-	if err != nil || len(c.parents) != 1 {
-		return nil, nil
-	}
-	if c.trailer(trailerOrder) != l.task.ID.String() || c.trailer(trailerLander) != string(l.Writer.ID()) {
-		return nil, nil
-	}
-	i := slices.IndexFunc(l.task.Results, func(o ferry.Outturn) bool { return o.ID.String() == c.trailer(trailerResult) })
-	if i < 0 {
-		return nil, nil
-	}
-	o := &l.task.Results[i]
-	found, err := evidence.Measure(ctx, evidence.Spec{Gate: l.Gate, Repo: repo, Order: l.task.Order, Base: c.parents[0], From: c.parents[0], Commit: commit})
-	if err != nil || found.Content != o.Result.Content {
-		return nil, err
-	}
-	return &ferry.Landed{
-		Order: l.task.ID, Result: o.ID, Verdict: o.Verdict, Approve: l.task.Approve, Target: l.out.Target, Old: c.parents[0], Commit: commit,
-	}, nil
 }
 
 // gitCommit is what a raw commit object says.

@@ -228,6 +228,10 @@ func (g *Gate) keep(ctx context.Context, ref string, commit ferry.Commit) error 
 	return nil
 }
 
+// IsBranchName reports whether a branch may have that name. What git reads as an expression, such as main^{} or main@{1}, is
+// none.
+func IsBranchName(name string) bool { return !badRef("refs/heads/" + name) }
+
 // badRef refuses what git refuses as a ref name, and a little more.
 func badRef(ref string) bool {
 	if !strings.HasPrefix(ref, "refs/") || strings.HasSuffix(ref, "/") || len(ref) > 400 {
