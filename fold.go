@@ -52,6 +52,7 @@ func Fold(h History, v View) Task {
 	f.sort()
 	f.addressee()
 	f.lift()
+	f.bar()
 	f.attempts()
 	f.results()
 	f.behind()
@@ -72,7 +73,8 @@ type fold struct {
 	landed, cancels, interrupts, questions, answers         []Record
 	retires, reassigns                                      []Record
 
-	forgiven map[RecordID]bool // what a retry lifted
+	forgiven map[RecordID]bool  // what a retry lifted
+	barred   map[WriterID]int64 // the attempt after which those of a writer do not count
 	kill     bool
 	cancel   bool
 	reason   string              // of the kill, the cancel or the rejection
@@ -258,7 +260,7 @@ func (f *fold) attempts() {
 		if b.Attempt > max(maxSkip, f.t.Attempt+1) {
 			break
 		}
-		if !f.addressed(r.Writer) {
+		if !f.addressed(r.Writer) || f.late(r.Writer, b.Attempt) {
 			continue
 		}
 		c, ok := claims[b.Claim]
@@ -334,8 +336,11 @@ func (t *Task) steersLeft(interrupts []Record) {
 		}
 	}
 	for _, r := range interrupts {
-		if b := r.Body.(*Interrupt); b.Action == ActionSteer && !told[r.ID] {
-			t.Steers = append(t.Steers, Steer{ID: r.ID, Note: b.Note})
+		if b := r.Body.(*Interrupt); b.Action == ActionSteer {
+			t.Steered++
+			if !told[r.ID] {
+				t.Steers = append(t.Steers, Steer{ID: r.ID, Note: b.Note})
+			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (f *fold) liveClaims() {
 	}
 	last := map[WriterID]Record{}
 	for _, r := range inChain(f.claims) {
-		if r.Body.(*Claim).Attempt == f.t.Attempt+1 && f.addressed(r.Writer) {
+		if r.Body.(*Claim).Attempt == f.t.Attempt+1 && f.addressed(r.Writer) && !f.late(r.Writer, f.t.Attempt+1) {
 			last[r.Writer] = r
 		}
 	}

@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,5 +62,40 @@ func TestTurnsOfClaims(t *testing.T) {
 		if len(got) != 2 || got[1].Writer != w {
 			t.Errorf("claims %+v, want that of %s last", got, w)
 		}
+	}
+}
+
+// TestOverdue is what an attempt that ran over its time leaves of its writer: neither starts nor claims count after it.
+func TestOverdue(t *testing.T) {
+	over := func(s *story) *story {
+		return s.retire("x", ferry.Retire{Start: id("start1-wisp"), Overdue: true})
+	}
+	got := over(newStory(review).start(wisp, 1)).claim(wisp, 2).fold(nil)
+	if got.State != ferry.StateOpen || len(got.Claims) != 0 || !got.Next.Claimable {
+		t.Errorf("state %s, claims %+v: want it open to others, and no claim of the writer", got.State, got.Claims)
+	}
+	if d := cmp.Diff([]ferry.WriterID{wisp}, got.Next.Barred); d != "" {
+		t.Errorf("barred (-want +got):\n%s", d)
+	}
+	got = over(newStory(review).start(wisp, 1)).work(wisp, 2, "").fold(nil)
+	if got.Attempt != 1 || len(got.Results) != 0 {
+		t.Errorf("attempt %d, %d results: what it started later counts", got.Attempt, len(got.Results))
+	}
+	if got := over(newStory(review).work(wisp, 1, "")).fold(nil); got.Standing != id("result1-wisp") {
+		t.Errorf("the result of the attempt itself does not stand: %s", got.State)
+	}
+	if got := over(newStory(review).start(wisp, 1)).start(gale, 2).fold(nil); got.Holder != gale {
+		t.Errorf("another writer's start: held by %s", got.Holder)
+	}
+	s := over(newStory(review).start(wisp, 1))
+	if got := s.fold(nil); !slices.Contains(got.Next.Failed, id("x")) || got.Failures != 0 {
+		t.Errorf("a retry would forgive %v, and %d failures count", got.Next.Failed, got.Failures)
+	}
+	got = s.interrupt("r", ferry.ActionRetry, "x").start(wisp, 2).fold(nil)
+	if got.Holder != wisp || len(got.Next.Barred) != 0 {
+		t.Errorf("after a retry: held by %q, barred %v", got.Holder, got.Next.Barred)
+	}
+	if got := newStory(review).start(wisp, 1).retire("x", ferry.Retire{Start: id("start1-wisp")}).start(wisp, 2).fold(nil); got.Holder != wisp {
+		t.Errorf("one that was only retired may try again: held by %q", got.Holder)
 	}
 }

@@ -164,12 +164,14 @@ type Stop struct {
 }
 
 // Retire ends a start, or a claim that was never started, of a writer that is gone. It is the word of the order's issuer,
-// the master or a dispatcher about somebody else's attempt; the writer's own word is a Stop.
+// the master or a dispatcher about somebody else's attempt; the writer's own word is a Stop. Overdue says that the start ran
+// for longer than the order gives an attempt: what the writer starts of the order after it does not count.
 type Retire struct {
-	Order  RecordID `json:"order"`
-	Start  RecordID `json:"start"`
-	Claim  RecordID `json:"claim"`
-	Reason string   `json:"reason,omitempty"`
+	Order   RecordID `json:"order"`
+	Start   RecordID `json:"start"`
+	Claim   RecordID `json:"claim"`
+	Reason  string   `json:"reason,omitempty"`
+	Overdue bool     `json:"overdue,omitempty"`
 }
 
 // Reassign gives an order to another agent, or with an empty name to any. Ends holds the live starts and claims that it

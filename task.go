@@ -75,8 +75,9 @@ type Task struct {
 	Claims    []Claimed  `json:"claims,omitempty"` // live claims of the attempt after Attempt, by rank, also while a start is live
 	Opaque    []string   `json:"opaque,omitempty"` // what only a newer ferry can read; it is not begun and not landed here
 	Paused    bool       `json:"paused,omitempty"`
-	Pauses    []RecordID `json:"pauses,omitempty"` // pauses that are not lifted
-	Steers    []Steer    `json:"steers,omitempty"` // notes that no run has been told of
+	Pauses    []RecordID `json:"pauses,omitempty"`  // pauses that are not lifted
+	Steers    []Steer    `json:"steers,omitempty"`  // notes that no run has been told of
+	Steered   int64      `json:"steered,omitempty"` // how many notes there were in all
 	Questions []Open     `json:"questions,omitempty"`
 	Answered  []string   `json:"answered,omitempty"` // keys of the questions that were answered
 
@@ -153,6 +154,7 @@ type Next struct {
 	Notes     []string   `json:"notes,omitempty"`  // what it must be told: send-backs, failed checks, steers
 	Prefer    WriterID   `json:"prefer,omitempty"` // the worker that gets it first
 	Behind    []WriterID `json:"behind,omitempty"` // workers that others go before: their attempts came to nothing twice
+	Barred    []WriterID `json:"barred,omitempty"` // workers that may not take it: an attempt of theirs ran over its time
 	Failed    []RecordID `json:"failed,omitempty"` // the records that a retry would forgive
 }
 

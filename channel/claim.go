@@ -146,6 +146,8 @@ func (tx *Tx) mayTake(t *ferry.Task, attempt int64) error {
 		return tx.notClaimable(t, "")
 	case t.To != "" && t.To != me.Name:
 		return tx.notClaimable(t, fmt.Sprintf("it is for %s, not for %s", t.To, me.Name))
+	case slices.Contains(t.Next.Barred, tx.w.id):
+		return tx.notClaimable(t, "an attempt of this writer ran over the time of the order")
 	case !t.Next.Claimable && !t.Next.Takeover:
 		return tx.notClaimable(t, "")
 	}

@@ -24,6 +24,7 @@ type Timing struct {
 	Settle    time.Duration // settle window until a round trip was measured: 1 beat
 	MinSettle time.Duration // a 50th of a beat
 	MaxSettle time.Duration // 8 beats
+	Check     time.Duration // what an attempt is given for each check of its order, and twice for all else beside the engine: 40 beats
 	MinClaim  time.Duration // least time that a claim counts without a start: a third of a beat
 	Prefer    time.Duration // least first right of a worker to the revision of its own work: 2 s
 }
@@ -35,6 +36,7 @@ func (t Timing) filled() Timing {
 	t.Settle = cmp.Or(t.Settle, t.Beat)
 	t.MinSettle = cmp.Or(t.MinSettle, t.Beat/50)
 	t.MaxSettle = cmp.Or(t.MaxSettle, 8*t.Beat)
+	t.Check = cmp.Or(t.Check, 40*t.Beat)
 	t.MinClaim = cmp.Or(t.MinClaim, t.Beat/3)
 	t.Prefer = cmp.Or(t.Prefer, 2*time.Second)
 	return t
@@ -71,6 +73,8 @@ type Fleet struct {
 	sight   Sight
 	members map[ferry.WriterID]*member
 	alive   map[ferry.RecordID]time.Duration // live starts of others: when their writer last named them
+	ran     map[ferry.RecordID]time.Duration // the same: for how long they were seen to run
+	retired map[ferry.RecordID]bool          // the same: this worker has retired them
 	open    map[ferry.RecordID]opening
 	seen    map[claimKey]time.Duration // claims of others: when the first of the attempt came in
 	weak    map[claimKey]bool          // claims beyond what their writer can start
@@ -130,7 +134,7 @@ func NewFleet(spec FleetSpec) *Fleet {
 	return &Fleet{
 		spec: spec, t: spec.Timing.filled(), members: map[ferry.WriterID]*member{}, alive: map[ferry.RecordID]time.Duration{},
 		open: map[ferry.RecordID]opening{}, seen: map[claimKey]time.Duration{}, weak: map[claimKey]bool{},
-		own: map[ferry.RecordID]ownClaim{},
+		own: map[ferry.RecordID]ownClaim{}, ran: map[ferry.RecordID]time.Duration{}, retired: map[ferry.RecordID]bool{},
 	}
 }
 
@@ -141,7 +145,12 @@ func (f *Fleet) Look(c Clock, s Sight) {
 	if !f.looked || slept > time.Second || c.Mono-f.last.Mono > 4*f.t.Beat {
 		f.woke = c
 	}
+	passed := c.Mono - f.last.Mono
+	if f.woke == c {
+		passed = 0
+	}
 	f.last, f.looked, f.sight = c, true, s
+	f.watch(passed)
 	f.hear(c)
 	f.measure(c)
 	f.claims(c)

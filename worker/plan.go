@@ -24,6 +24,7 @@ const (
 	DoRecover Do = "recover" // our own start whose process is gone
 	DoRelease Do = "release" // our own claim that never started
 	DoAsk     Do = "ask"     // ask a person, once
+	DoRetire  Do = "retire"  // end the attempt of another that runs over its time
 	DoHold    Do = "hold"    // nothing, for a reason
 )
 
@@ -32,7 +33,7 @@ type Step struct {
 	Do      Do
 	Order   ferry.RecordID
 	Label   ferry.Label
-	Start   ferry.RecordID   // of cancel, freeze, thaw, steer, recover
+	Start   ferry.RecordID   // of cancel, freeze, thaw, steer, recover, retire
 	Claim   ferry.RecordID   // of release and start
 	Attempt int64            // of begin, claim and start
 	Over    []ferry.RecordID // of claim: the live starts that it supersedes; of start: the claims before it that have lapsed
@@ -54,20 +55,21 @@ type Running struct {
 
 // Input is everything a plan follows from.
 type Input struct {
-	Now     time.Time
-	Clock   Clock
-	Me      ferry.WriterID
-	Agent   ferry.AgentName
-	Tasks   []ferry.Task // the active ones, in order of arrival
-	Running map[ferry.RecordID]Running
-	Slots   int
-	Width   int    // how many orders may run in the whole fleet; 0 means no limit
-	Stopped string // why nothing new may begin on this machine: paused, disk, shutting down
-	Engine  string // why the engine may not be used now
-	Backoff func(failures int) time.Duration
-	Fleet   *Fleet                    // after its Look at these tasks
-	Lacks   map[ferry.RecordID]Lack   // orders that need a commit which is not on this machine
-	Names   map[ferry.WriterID]string // of the members, for people: "wisp on box"
+	Now      time.Time
+	Clock    Clock
+	Me       ferry.WriterID
+	Agent    ferry.AgentName
+	Tasks    []ferry.Task // the active ones, in order of arrival
+	Running  map[ferry.RecordID]Running
+	Slots    int
+	Width    int    // how many orders may run in the whole fleet; 0 means no limit
+	Stopped  string // why nothing new may begin on this machine: paused, disk, shutting down
+	Engine   string // why the engine may not be used now
+	Backoff  func(failures int) time.Duration
+	Dispatch bool                      // this worker may end the attempts of others
+	Fleet    *Fleet                    // after its Look at these tasks
+	Lacks    map[ferry.RecordID]Lack   // orders that need a commit which is not on this machine
+	Names    map[ferry.WriterID]string // of the members, for people: "wisp on box"
 }
 
 // Plan says what to do next, with a reason for everything that is not done,
@@ -82,6 +84,7 @@ func Plan(in Input) ([]Step, time.Duration) {
 	}
 	for i := range in.Tasks {
 		p.ours(&in.Tasks[i])
+		p.overdue(&in.Tasks[i])
 	}
 	for _, t := range byPriority(in.Tasks) {
 		p.take(t)
@@ -288,6 +291,8 @@ func (p *planner) hold(t *ferry.Task, claimed bool) string {
 	switch {
 	case t.To != "" && t.To != in.Agent:
 		return fmt.Sprintf("addressed to %s, this is %s", t.To, in.Agent)
+	case slices.Contains(t.Next.Barred, in.Me):
+		return fmt.Sprintf("an attempt of this worker ran over the time of the order; `ferry channel retry %s` lets it try again", t.Order.Label)
 	case in.Stopped != "":
 		return in.Stopped
 	case in.Engine != "":

@@ -306,13 +306,17 @@ func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error
 	if err != nil {
 		return nil, "", fmt.Errorf("read the members: %w", err)
 	}
+	dispatch, err := w.mayDispatch(ctx, members, now)
+	if err != nil {
+		return nil, "", err
+	}
 	w.pulse.news = w.pulse.news || report.New > 0
 	clock := w.clock()
 	w.fleet.Look(clock, w.sight(snap.Active, members))
 	in := Input{
 		Now: now, Clock: clock, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
 		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
-		Fleet: w.fleet, Names: names(members), Lacks: w.lacks(ctx, snap.Active, now),
+		Fleet: w.fleet, Names: names(members), Lacks: w.lacks(ctx, snap.Active, now), Dispatch: dispatch,
 	}
 	steps, next := Plan(in)
 	w.next = next
@@ -360,6 +364,8 @@ func (w *Worker) act(ctx context.Context, s Step, now time.Time) error {
 			_, err := tx.Add(&ferry.Stop{Order: s.Order, Claim: s.Claim, Reason: s.Why, Note: s.Reason})
 			return err
 		})
+	case DoRetire:
+		return w.endOverdue(ctx, s, now)
 	case DoAsk:
 		_, err := w.cfg.Writer.Ask(ctx, now, *s.Ask)
 		return w.unpublished(err)
