@@ -40,6 +40,9 @@ type carrier struct {
 	again time.Time
 	why   string // it could not be pushed the last time
 
+	kept map[ferry.RunID]owed // nothing is pushed anywhere yet: until there is a remote, or somebody else in the channel
+	look time.Time            // when that is asked again
+
 	beside sync.WaitGroup // what runs beside the passes: the carrier, and what brings commits here
 }
 
@@ -53,14 +56,16 @@ const (
 // retryWait gives the wait before something is asked of a remote again.
 func retryWait(tries int) time.Duration { return min(time.Second<<min(tries, 6), time.Minute) }
 
-// owe remembers that the remote is to get what a run left. It gives nil where nothing is pushed.
+// keptStep is how many commits that nothing was pushed for are looked at in one go.
+const keptStep = 20
+
+// owe remembers that the remote is to get what a run left. It gives nil where nothing is pushed yet: that may change while
+// the order is open, by a remote that is set or by somebody who joins.
 func (w *Worker) owe(ctx context.Context, j *Journal) (*owed, error) {
 	if w.cfg.Remote == nil || j.Commit == j.From {
 		return nil, nil
 	}
-	if r, err := w.cfg.Remote(ctx, true); r == nil && err == nil {
-		return nil, nil
-	}
+	r, remoteErr := w.cfg.Remote(ctx, true)
 	o := owed{
 		Run: j.Run, Order: j.Order, Label: j.Label, Commit: j.Commit,
 		Ref: worktree.AttemptRef(j.Order, j.Attempt, w.cfg.Writer.ID(), j.Run),
@@ -69,7 +74,14 @@ func (w *Worker) owe(ctx context.Context, j *Journal) (*owed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", j.Run, err)
 	}
-	return &o, atomicfile.Write(filepath.Join(w.cfg.Runs, string(j.Run), owedFile), b, 0o600)
+	if err := atomicfile.Write(filepath.Join(w.cfg.Runs, string(j.Run), owedFile), b, 0o600); err != nil {
+		return nil, err
+	}
+	if r == nil && remoteErr == nil {
+		w.carrier.keep(o)
+		return nil, nil
+	}
+	return &o, nil
 }
 
 // pay pushes what an attempt owes before its result is handed in. What cannot be pushed holds nothing up: it stays owed.
@@ -95,11 +107,19 @@ func (w *Worker) push(ctx context.Context, o owed) error {
 	if err != nil {
 		return err
 	}
-	if r != nil { // else nothing is pushed any more
-		if err := r.Carry(ctx, o.Ref, o.Commit); err != nil {
-			return err
-		}
+	if r == nil { // nothing is pushed any more
+		w.carrier.keep(o)
+		return nil
 	}
+	if err := r.Carry(ctx, o.Ref, o.Commit); err != nil {
+		return err
+	}
+	w.log.Info("pushed what a run left", "task", string(o.Label), "commit", o.Commit.Short())
+	return w.forgive(o)
+}
+
+// forgive forgets that a commit is owed.
+func (w *Worker) forgive(o owed) error {
 	if err := os.Remove(filepath.Join(w.cfg.Runs, string(o.Run), owedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -118,15 +138,30 @@ func (c *carrier) add(o owed, err error) {
 	}
 }
 
+func (c *carrier) keep(o owed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[ferry.RunID]owed{}
+	}
+	c.kept[o.Run] = o
+}
+
 func (c *carrier) owes(run ferry.RunID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ok := c.owed[run]
-	return ok
+	_, kept := c.kept[run]
+	return ok || kept
 }
 
 // recall finds what an earlier process of this worker owes.
-func (w *Worker) recall(journals []*Journal) {
+func (w *Worker) recall(ctx context.Context, journals []*Journal) {
+	nowhere := true
+	if w.cfg.Remote != nil {
+		r, err := w.cfg.Remote(ctx, true)
+		nowhere = r == nil && err == nil
+	}
 	for _, j := range journals {
 		path := filepath.Join(w.cfg.Runs, string(j.Run), owedFile)
 		b, err := atomicfile.ReadBounded(path, 4096)
@@ -141,7 +176,11 @@ func (w *Worker) recall(journals []*Journal) {
 			w.log.Warn("a push that was owed is given up", "run", string(j.Run), "err", err)
 			continue
 		}
-		w.carrier.add(o, nil)
+		if nowhere {
+			w.carrier.keep(o)
+		} else {
+			w.carrier.add(o, nil)
+		}
 	}
 }
 
@@ -150,7 +189,11 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 	c := &w.carrier
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.owed) == 0 || c.busy {
+	if c.busy {
+		return
+	}
+	if len(c.owed) == 0 {
+		w.reconsiderIn(ctx, now)
 		return
 	}
 	if left := c.again.Sub(now); left > 0 {
@@ -162,6 +205,59 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 	w.beside(func() { w.carry(ctx, list, now) })
 }
 
+// reconsiderIn looks again at what is kept when it is time. The carrier is locked and has nothing else to do.
+func (w *Worker) reconsiderIn(ctx context.Context, now time.Time) {
+	c := &w.carrier
+	if len(c.kept) == 0 {
+		return
+	}
+	if left := c.look.Sub(now); left > 0 {
+		w.wakeIn(left)
+		return
+	}
+	c.busy = true
+	var list []owed
+	for _, o := range c.kept {
+		if list = append(list, o); len(list) == keptStep {
+			break
+		}
+	}
+	w.beside(func() { w.reconsider(ctx, list, now) })
+}
+
+// reconsider asks whether there is somewhere to push to by now. One look has the cost of keptStep orders, however many are
+// kept; of those of an order that has ended nobody needs the commit.
+func (w *Worker) reconsider(ctx context.Context, list []owed, now time.Time) {
+	r, err := w.cfg.Remote(ctx, true)
+	if err != nil {
+		w.log.Debug("ask for a remote", "err", err)
+	}
+	c := &w.carrier
+	for _, o := range list {
+		t, taskErr := w.cfg.Channel.Task(ctx, o.Order.String())
+		ended := taskErr == nil && t.ID == o.Order && t.State.Final()
+		switch {
+		case ended:
+			if err := w.forgive(o); err != nil {
+				w.log.Warn("forget what is owed of an order that has ended", "task", string(o.Label), "err", err)
+			}
+		case r != nil:
+			c.add(o, nil)
+		default:
+			continue
+		}
+		c.mu.Lock()
+		delete(c.kept, o.Run)
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = false
+	if r == nil {
+		c.look = now.Add(w.fleet.t.Beat)
+	}
+}
+
 // carry pushes what is owed until something fails.
 func (w *Worker) carry(ctx context.Context, list []owed, now time.Time) {
 	c := &w.carrier
@@ -170,7 +266,6 @@ func (w *Worker) carry(ctx context.Context, list []owed, now time.Time) {
 		if failed = w.push(ctx, o); failed != nil {
 			break
 		}
-		w.log.Info("pushed what was owed", "task", string(o.Label), "commit", o.Commit.Short())
 		c.mu.Lock()
 		delete(c.owed, o.Run)
 		c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -151,6 +152,57 @@ func TestPushIsOwed(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(cfg.Runs, "*", "owed.json")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
+}
+
+// TestWorkFromBeforeSomebodyJoined works while nothing is pushed anywhere, and then has somewhere to push to: what open
+// orders need follows, also from an earlier process, and nothing of an order that has ended.
+func TestWorkFromBeforeSomebodyJoined(t *testing.T) {
+	a := newApart(t)
+	m, cfg := a.worker("gale", fix)
+	var joined atomic.Bool
+	remote := cfg.Remote
+	cfg.Remote = func(ctx context.Context, push bool) (*worktree.Remote, error) {
+		if push && !joined.Load() {
+			return nil, nil
+		}
+		return remote(ctx, push)
+	}
+	owed := func() int {
+		left, err := filepath.Glob(filepath.Join(cfg.Runs, "*", "owed.json"))
+		a.m.Must(err)
+		return len(left)
+	}
+	r := start(m, cfg)
+	id := a.m.Order("t-ended", nil)
+	ended := reaches(a.m, "t-ended", ferry.StateDone)
+	a.m.Order("t-early", nil)
+	early := reaches(a.m, "t-early", ferry.StateDone)
+	_, err := a.m.Operator.Cancel(t.Context(), time.Now(), ferry.Cancel{Order: id, Reason: "not needed"})
+	a.m.Must(err)
+	m.Eventually("what has ended is forgotten", 30*time.Second, func() bool { return owed() == 1 })
+	r.stop()
+	again := start(m, cfg)
+	a.m.Order("t-late", nil)
+	late := reaches(a.m, "t-late", ferry.StateDone)
+	if got := a.at("for-each-ref", "--format=%(refname)"); got != "refs/heads/main" || owed() != 2 {
+		t.Fatalf("before anybody joined %d are owed, and the remote got %s", owed(), got)
+	}
+	if s, err := worker.ReadStatus(cfg.Status); err != nil || len(s.Holds) > 0 {
+		t.Errorf("what nobody needs is shown: %+v, %v", s.Holds, err)
+	}
+	joined.Store(true)
+	for _, task := range []ferry.Task{early, late} {
+		commit := task.StandingResult().Result.Commit
+		ref := worktree.RefsOf(&task, commit)[0]
+		m.Eventually(string(task.Order.Label)+" is on the remote", 30*time.Second, func() bool {
+			return a.at("for-each-ref", "--format=%(objectname)", ref) == string(commit)
+		})
+	}
+	m.Eventually("nothing is owed", 30*time.Second, func() bool { return owed() == 0 })
+	if got := a.at("for-each-ref", "refs/ferry/attempts/"+ended.ID.String()); got != "" {
+		t.Errorf("the remote got %s of an order that has ended", got)
+	}
+	again.stop()
 }
 
 // TestNoRemote holds an order whose base is on the other machine alone, and takes it up once the person has fetched it.

@@ -31,7 +31,7 @@ func (w *Worker) recover(ctx context.Context, now time.Time) error {
 	for _, j := range journals {
 		latest[j.Start] = j // of the runs of one attempt only the last can be open
 	}
-	w.recall(journals)
+	w.recall(ctx, journals)
 	for _, j := range journals {
 		if j.Phase == PhaseClosed {
 			continue
@@ -162,8 +162,8 @@ func (w *Worker) prune(ctx context.Context, journals []*Journal, now time.Time) 
 	}
 	for i, j := range journals {
 		aged := now.Sub(j.Started) > keepDays*24*time.Hour
-		old := aged || len(journals)-i > keepRuns && !w.carrier.owes(j.Run)
-		if !old || j.Phase != PhaseClosed || w.running[j.Start] != nil {
+		old := aged || len(journals)-i > keepRuns
+		if !old || w.carrier.owes(j.Run) || j.Phase != PhaseClosed || w.running[j.Start] != nil {
 			continue
 		}
 		dir := filepath.Join(w.cfg.Runs, string(j.Run))
