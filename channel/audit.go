@@ -92,6 +92,8 @@ func (a *audit) leftovers() {
 		}
 		w := ferry.WriterID(r.head.Writer)
 		switch v := a.Add(data); {
+		case v.Kind == Parked && v.Reason == whyAlone:
+			a.problem(w, r.head.Seq, ProblemGap, whyAlone)
 		case v.Kind == Refused:
 			a.problem(w, r.head.Seq, ProblemSignature, v.Reason)
 		case !slices.Contains(known, w):

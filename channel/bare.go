@@ -18,6 +18,7 @@ type form interface {
 	Name() string
 	Body() []byte
 	Bytes() []byte
+	Top() []byte
 }
 
 // formOf takes a record apart without believing any of it.

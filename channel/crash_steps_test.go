@@ -24,6 +24,21 @@ var crashWork = map[string]func(*channel.Channel) error{
 		_, err := c.Refresh(context.Background())
 		return err
 	},
+	"strip": func(c *channel.Channel) error {
+		if _, err := c.Refresh(context.Background()); err != nil {
+			return err
+		}
+		for _, name := range []string{"master", "agent"} {
+			w, err := c.Writer(testKey(fatal{}, name))
+			if err != nil {
+				return err
+			}
+			if _, err := w.SealLoose(context.Background(), start.Add(9*day)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	"seal":   func(c *channel.Channel) error { return sealAs(c, start.Add(8*day)) },
 	"remove": func(c *channel.Channel) error { return sealAs(c, start.Add(40*day)) },
 	"relay": func(c *channel.Channel) error {

@@ -143,7 +143,7 @@ func (r *folderReader) pack(w ferry.WriterID, name string) string {
 		return err.Error()
 	}
 	for i, record := range records {
-		u, err := sign.ParseHeader(record)
+		u, err := formOf(record)
 		if err != nil {
 			return fmt.Sprintf("record %d of the pack: %v", i+1, err)
 		}

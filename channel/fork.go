@@ -69,7 +69,7 @@ func least(proofs []*proof, key sign.PublicKey) (seq uint64) {
 func forkProof(ch chain, seq uint64, files [2][]byte) (*ferry.ForkProof, error) {
 	out := &ferry.ForkProof{Writer: ch.writer, Epoch: int64(ch.epoch), Seq: int64(seq)}
 	for _, f := range files {
-		u, err := sign.ParseHeader(f)
+		u, err := formOf(f)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -91,6 +92,16 @@ func (s *scan) putBackPacks(ctx context.Context, w ferry.WriterID, l listing) (l
 			return true, nil
 		}
 		file, err := s.c.rebuild(ctx, w, missing[name])
+		if errors.Is(err, errOtherBytes) {
+			stale, staleErr := s.c.stale(ctx, w, missing[name])
+			if staleErr != nil {
+				return true, staleErr
+			}
+			if stale {
+				left = true
+				continue // Writer.SealLoose makes it anew
+			}
+		}
 		if err == nil && samePack(s.root, path.Join(l.dir, name), file) == nil {
 			continue // what is not taken in from it is for another reason than damage
 		}
@@ -204,7 +215,8 @@ type sealedRange struct {
 	rec ferry.Record
 }
 
-// sealsOf gives the seals of a writer, each of which goes on where the one before it ended.
+// sealsOf gives the seals of a writer, each of which goes on where the one before it ended, or is in the place of one with the
+// same range.
 func (c *Channel) sealsOf(ctx context.Context, w ferry.WriterID) (*sealed, error) {
 	s := &c.dirAt(packsPath(w)).seals
 	if s.upTo == nil {
@@ -227,7 +239,15 @@ func (c *Channel) sealsOf(ctx context.Context, w ferry.WriterID) (*sealed, error
 		}
 		rec, _ := r.record()
 		b, ok := rec.Body.(*ferry.Seal)
-		if !ok || !soundSeal(b) || uint64(b.From) != s.upTo[uint32(b.Epoch)]+1 {
+		if !ok || !soundSeal(b) {
+			continue
+		}
+		if done := s.upTo[uint32(b.Epoch)]; uint64(b.From) <= done {
+			if i := s.find(uint32(b.Epoch), uint64(b.From)); i >= 0 && s.list[i].From == b.From && s.list[i].To == b.To {
+				s.list[i] = sealedRange{*b, rec.Seq, rec}
+			}
+			continue
+		} else if uint64(b.From) != done+1 {
 			continue
 		}
 		s.upTo[uint32(b.Epoch)] = uint64(b.To)
@@ -252,7 +272,7 @@ func (c *Channel) rebuild(ctx context.Context, w ferry.WriterID, seal ferry.Seal
 		return nil, err
 	}
 	if packSum(p.bytes) != seal.Pack {
-		return nil, fmt.Errorf("the pack %s of the writer %s cannot be built again: the store has other bytes of its records", sealedName(seal), w)
+		return nil, fmt.Errorf("the pack %s of the writer %s cannot be built again: %w", sealedName(seal), w, errOtherBytes)
 	}
 	return p.bytes, nil
 }

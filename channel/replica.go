@@ -139,7 +139,7 @@ func (r *Replica) take(file []byte) Verdict {
 	case at != nil && (isBare(u) || !at.bare):
 		return Verdict{Kind: Known, ID: id}
 	case r.parked.has(file):
-		return Verdict{Kind: Parked, ID: id, Reason: "waits for another record"}
+		return Verdict{Kind: Parked, ID: id, Reason: r.waitsFor(u)}
 	case ferry.RecordID(h.Channel) != r.spec.ID && id != r.spec.ID:
 		return Verdict{Kind: Refused, ID: id, Reason: "a record of the channel " + ferry.RecordID(h.Channel).String()}
 	case isBare(u) && fixed(ferry.Type(h.Type)):

@@ -118,3 +118,11 @@ func (r *Replica) fill(h *held, v form) {
 	r.turn(h, id)
 	h.parsed, h.rec, h.file, h.on = whole.parsed, whole.rec, v.Bytes(), ferry.RecordID{}
 }
+
+// waitsFor says what a parked record waits for.
+func (r *Replica) waitsFor(u form) string {
+	if isBare(u) && !r.told[u.ID()] {
+		return whyAlone
+	}
+	return "waits for another record"
+}

@@ -96,6 +96,9 @@ type scan struct {
 // scan takes in what the folder has, and puts back what is missing from it. It needs the lock, and an index that covers the
 // store.
 func (c *Channel) scan(ctx context.Context) (Report, error) {
+	if err := c.repunch(); err != nil {
+		return Report{}, err
+	}
 	root, err := atomicfile.OpenRoot(c.cfg.Folder)
 	s := &scan{
 		ingest: ingest{c: c, root: root, tips: map[chain]tip{}}, now: c.now(),
@@ -147,6 +150,9 @@ func (s *scan) pass(ctx context.Context) error {
 		return err
 	}
 	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.strip(ctx); err != nil {
 		return err
 	}
 	return s.keepQuotas(ctx)

@@ -25,6 +25,7 @@ type SealReport struct {
 	Pack    string // path of the pack that was made, or empty
 	Records int    // in it
 	Removed int    // loose files that are in packs
+	Anew    int    // packs that were made again without the bodies that a redaction took out
 }
 
 // errNothingToSeal ends a write without a record.
@@ -35,6 +36,10 @@ var errNothingToSeal = errors.New("nothing to seal")
 // every active member has said that it has the seal or 30 days have passed. It is cheap when nothing is due.
 func (w *Writer) SealLoose(ctx context.Context, now time.Time) (SealReport, error) {
 	var report SealReport
+	var err error
+	if report.Anew, err = w.repack(ctx, now); err != nil {
+		return report, fmt.Errorf("seal: %w", err)
+	}
 	p, err := w.pack(ctx, now)
 	if err != nil {
 		return report, fmt.Errorf("seal: %w", err)
@@ -60,22 +65,28 @@ func (w *Writer) SealLoose(ctx context.Context, now time.Time) (SealReport, erro
 	return report, nil
 }
 
-// SealFull is SealLoose for a writer that nobody looks after all the time: it does nothing while there is a seal among the
-// last 256 records.
+// SealFull is SealLoose for a writer that nobody looks after all the time: while there is a seal among the last 256 records it
+// only makes packs anew.
 func (w *Writer) SealFull(ctx context.Context, now time.Time) (SealReport, error) {
 	c := w.c
+	anew, err := w.repack(ctx, now)
+	if err != nil {
+		return SealReport{Anew: anew}, fmt.Errorf("seal: %w", err)
+	}
 	at := chain{w.id, c.authority().Epoch(w.id)}
 	last, err := readTip(ctx, c.db, at)
 	if err != nil || last.seq < sealCount {
-		return SealReport{}, err
+		return SealReport{Anew: anew}, err
 	}
 	var n int
 	recent, err := one(ctx, c.db, []any{&n}, `SELECT 1 FROM records WHERE writer = ? AND epoch = ? AND seq > ? AND type = 'seal' LIMIT 1`,
 		string(at.writer), at.epoch, int64(last.seq-sealCount))
 	if err != nil || recent {
-		return SealReport{}, err
+		return SealReport{Anew: anew}, err
 	}
-	return w.SealLoose(ctx, now)
+	report, err := w.SealLoose(ctx, now)
+	report.Anew += anew
+	return report, err
 }
 
 // pack writes the next pack into the folder and reads it back. It is nil when none is due.
@@ -232,7 +243,7 @@ func (c *Channel) removeLoose(ctx context.Context, root *atomicfile.Root, w ferr
 	}
 	packed := map[string]bool{}
 	for _, data := range records {
-		u, err := sign.ParseHeader(data)
+		u, err := formOf(data)
 		if err != nil {
 			return 0, err
 		}
