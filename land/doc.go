@@ -37,4 +37,10 @@
 // order, result, verdict, approval and lander in its trailers, so the next
 // Land or [Repair] writes the record. A push whose answer was lost is asked
 // about on the remote.
+//
+// What another machine has landed and not recorded, whoever may land records:
+// the commit at the ref has to name the order and a result, change exactly
+// what that result says, and be on the branch. A result that does not count
+// any more, because its writer forked, has landed all the same: then it takes
+// the master's word.
 package land
