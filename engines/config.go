@@ -175,6 +175,9 @@ func (c Config) checkKind() error {
 		if c.Command != "" || len(c.Args) > 0 || len(c.EffortArgs) > 0 {
 			return mistake("command", "an engine of kind %q runs no command: take command, args and effort_args out, or write kind = %q", KindHTTP, KindCLI)
 		}
+		if len(c.Env) > 0 {
+			return mistake("env", "an engine of kind %q runs no command that env could be set for: take it out; its key is key = \"secret:NAME\"", KindHTTP)
+		}
 		if c.BaseURL == "" {
 			return mistake("base_url", `base_url is empty: name the endpoint, for example base_url = "http://localhost:11434/v1"`)
 		}

@@ -86,6 +86,7 @@ func TestHTTPConfigCheck(t *testing.T) {
 		{"no model", func(c *engines.Config) { c.Model = "" }, "model"},
 		{"command", func(c *engines.Config) { c.Command = "codex" }, "command"},
 		{"args", func(c *engines.Config) { c.Args = []string{"{prompt}"} }, "command"},
+		{"env", func(c *engines.Config) { c.Env = map[string]string{"A": "1"} }, "env"},
 		{"net", func(c *engines.Config) { c.Net = "x" }, "net"},
 		{"kind", func(c *engines.Config) { c.Kind = "" }, "kind"},
 	} {

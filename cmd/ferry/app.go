@@ -103,7 +103,7 @@ and you review and land the result.`,
 	root.AddCommand(
 		a.enableCommand(), a.doctorCommand(), a.statusCommand(), a.logCommand(),
 		a.agentCommand(), a.channelCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.demoCommand(), a.versionCommand(), a.completionCommand(),
+		a.secretCommand(), a.demoCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand())
 	for _, c := range root.Commands() {

@@ -18,28 +18,6 @@ import (
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
-// engine maps the configuration to the engine that does the work here.
-func (p *project) engine() (engines.Config, engines.Contract, error) {
-	creds, err := p.credentials()
-	if err != nil {
-		return engines.Config{}, engines.Contract{}, err
-	}
-	c := p.config
-	pass, set := boxEnv(c.Box.Env)
-	env := map[string]string{}
-	for _, kv := range set {
-		name, value, _ := strings.Cut(kv, "=")
-		env[name] = value
-	}
-	for name, value := range c.Env {
-		env[name] = value
-	}
-	return engines.Config{
-		Name: engineName(c.Command), Kind: engines.KindCLI, Command: c.Command, Args: c.Args, Model: c.Model,
-		Env: env, Pass: pass, Credentials: creds, Bypass: *c.Bypass, Timeout: c.Timeout, Stall: c.Stall,
-	}, engines.ContractOf(c.Command), nil
-}
-
 // engineName is the name of an engine that agent.toml gives by its command alone.
 func engineName(command string) ferry.EngineName {
 	return ferry.EngineName(cleanName(filepath.Base(command), "engine"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,36 @@ type config struct {
 	Bypass       *bool
 	Box          boxConfig
 	Land         landConfig
+
+	Engines    []ferry.EngineName // in order of preference; none is one engine of the keys above
+	Engine     map[ferry.EngineName]*engineTable
+	MaxEngines int           // that one attempt of an order may go through
+	AlertAfter int           // faults in a row after which the master is asked
+	ClaimGrace time.Duration // beyond the timeout, after which a claim is stale
+	Governor   governorConfig
+
+	Where map[string]lineOf // of the keys of engines, by their dotted names
+}
+
+// governorConfig says when this machine begins nothing, whatever waits.
+type governorConfig struct {
+	PauseWhileActive *bool // somebody is at the keyboard
+	BusyCPU          *int  // per cent of all cores from which somebody's work counts as such
+	MinFreeRAM       *int  // MiB
+	ClaimWindow      *claimWindow
+}
+
+// claimWindow is the part of a day in which work may begin, in minutes since
+// midnight: From counts, To does not, and To before From lies on the next day.
+type claimWindow struct {
+	From, To int
+	UTC      bool
+}
+
+// lineOf is a line of a config file.
+type lineOf struct {
+	file string
+	line int
 }
 
 // landConfig is [land]: where landings go beside the repository here.
@@ -71,29 +102,44 @@ func (c config) withDefaults() config {
 	def(&c.Timeout, time.Hour)
 	def(&c.Stall, 10*time.Minute)
 	def(&c.CheckTimeout, 15*time.Minute)
-	if c.MaxParallel == 0 {
-		c.MaxParallel = 1
+	def(&c.ClaimGrace, 2*time.Minute)
+	count := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
 	}
+	count(&c.MaxParallel, 1)
+	count(&c.MaxEngines, 3)
+	count(&c.AlertAfter, 2)
+	c.Governor = c.Governor.withDefaults()
 	if c.Sandbox == "" {
 		c.Sandbox = "auto"
 	}
-	if c.Bypass == nil {
-		yes := true
-		c.Bypass = &yes
-	}
+	c.Bypass = said(c.Bypass, true)
 	if c.Box.Net == "" {
 		c.Box.Net = "open"
 	}
 	if c.Box.CheckNet == "" {
 		c.Box.CheckNet = "none"
 	}
-	if c.Box.Pids == 0 {
-		c.Box.Pids = 2048
-	}
-	if c.Box.DiskMB == 0 {
-		c.Box.DiskMB = 4096
-	}
+	count(&c.Box.Pids, 2048)
+	count(&c.Box.DiskMB, 4096)
 	return c
+}
+
+func (g governorConfig) withDefaults() governorConfig {
+	g.PauseWhileActive = said(g.PauseWhileActive, true)
+	g.BusyCPU = said(g.BusyCPU, 50)
+	g.MinFreeRAM = said(g.MinFreeRAM, 1024)
+	return g
+}
+
+// said gives what was said, or the default.
+func said[T any](v *T, def T) *T {
+	if v == nil {
+		return &def
+	}
+	return v
 }
 
 // configError is a mistake in a config file, with the place to mend.
@@ -133,6 +179,9 @@ func loadConfig(files ...string) (config, error) {
 			return c, err
 		}
 	}
+	if err := c.checkEngines(); err != nil {
+		return c, err
+	}
 	if c.Channel != "" && !filepath.IsAbs(c.Channel) && len(files) > 0 {
 		c.Channel = filepath.Join(filepath.Dir(filepath.Dir(files[0])), c.Channel)
 	}
@@ -146,8 +195,17 @@ func parseConfig(c *config, file string, data []byte) error {
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		return syntaxError(file, err)
 	}
+	if c.Where == nil {
+		c.Where = map[string]lineOf{}
+	}
 	p := configParser{c: c, file: file, lines: keyLines(data)}
-	return p.table("", tree)
+	if err := p.table("", tree); err != nil {
+		return err
+	}
+	if _, ok := tree["engines"]; ok {
+		c.leave(file)
+	}
+	return nil
 }
 
 func syntaxError(file string, err error) error {
@@ -199,6 +257,12 @@ type configParser struct {
 func (p *configParser) table(prefix string, tree map[string]any) error {
 	for _, name := range sortedKeys(tree) {
 		full := prefix + name
+		if full == "engine" {
+			if err := p.engines(tree[name]); err != nil {
+				return err
+			}
+			continue
+		}
 		if sub, ok := tree[name].(map[string]any); ok && (full == "box" || full == "land") {
 			if err := p.table(full+".", sub); err != nil {
 				return err
@@ -209,11 +273,36 @@ func (p *configParser) table(prefix string, tree map[string]any) error {
 		if !ok {
 			return p.unknown(full)
 		}
+		p.note(full)
 		if err := k.set(p.c, tree[name]); err != nil {
-			return &configError{file: p.file, line: p.lines[full], key: full, why: err.Error(), next: "want " + k.want}
+			return p.refused(full, err, k.want)
 		}
 	}
 	return nil
+}
+
+// note keeps the line of a key for what is found out about it later.
+func (p *configParser) note(name string) {
+	p.c.Where[name] = lineOf{p.file, p.lines[name]}
+}
+
+func (p *configParser) mistake(key, why, next string) *configError {
+	return &configError{file: p.file, line: p.lines[key], key: key, why: why, next: next}
+}
+
+// refused says why a value is none, and what is wanted instead.
+func (p *configParser) refused(key string, err error, want string) error {
+	next := "want " + want
+	if h, ok := errors.AsType[*hinted](err); ok {
+		next = h.next
+	}
+	return p.mistake(key, err.Error(), next)
+}
+
+// mistakeAt is a mistake that shows when all files are read.
+func (c *config) mistakeAt(key, why string) *configError {
+	at := c.Where[key]
+	return &configError{file: at.file, line: at.line, key: key, why: why}
 }
 
 func (p *configParser) unknown(name string) error {
@@ -224,6 +313,12 @@ func (p *configParser) unknown(name string) error {
 	}
 	if short, in := strings.CutPrefix(name, "box."); in {
 		return p.unknownInBox(e, short, names)
+	}
+	for _, k := range engineKeys() {
+		if edits(k.name, name) <= 1 && !slices.Contains(names, k.name) {
+			e.next = "did you mean `" + k.name + "` under [engine.NAME]?"
+			return e
+		}
 	}
 	if best, ok := nearest("box."+name, names); ok && edits("box."+name, best) <= 1 {
 		e.next = "did you mean `" + strings.TrimPrefix(best, "box.") + "` under [box]?"

@@ -11,47 +11,59 @@ import (
 	"github.com/ferry-fleet/ferry"
 )
 
-// key is one key of agent.toml: its name, what it wants, and how it is set.
+// keyText is what is told of a key: its name, the value that it wants, its
+// default, and what it does.
+type keyText struct{ name, want, def, what string }
+
+// key is one key of agent.toml.
 type key struct {
-	name string
-	want string
-	set  func(c *config, v any) error
+	keyText
+	set func(c *config, v any) error
 }
 
-// configKeys lists every key there is; the help, the nearest-key hint and the
+// configKeys lists every key above the tables of engines; the list of
+// `ferry doctor --keys`, the documentation, the nearest-key hint and the
 // parser read this table.
 func configKeys() []key {
 	return []key{
-		{"project", "the project's name: a-z, 0-9, dot, dash", func(c *config, v any) error { return setName(&c.Project, v) }},
-		{"agent", "the agent's name: a-z, 0-9, dash", setAgent},
-		{"channel", "the channel's folder", func(c *config, v any) error { return setString(&c.Channel, v) }},
-		{"channel_id", "the channel's id: 64 hex digits", setChannelID},
-		{"email", "an e-mail address", func(c *config, v any) error { return setString(&c.Email, v) }},
-		{"command", "the engine's program", func(c *config, v any) error { return setString(&c.Command, v) }},
-		{"args", `a list of strings, with "{prompt}" or "{prompt_file}" in it`, func(c *config, v any) error { return setStrings(&c.Args, v) }},
-		{"model", "a model's name", func(c *config, v any) error { return setString(&c.Model, v) }},
-		{"env", `a table of strings: env = { NAME = "value" }`, setEnv},
-		{"timeout", `seconds, or "30m"`, func(c *config, v any) error { return setDuration(&c.Timeout, v) }},
-		{"stall", `seconds without a byte of output, or "10m"`, func(c *config, v any) error { return setDuration(&c.Stall, v) }},
-		{"check_timeout", `seconds, or "15m"`, func(c *config, v any) error { return setDuration(&c.CheckTimeout, v) }},
-		{"max_parallel", "1 to 64", func(c *config, v any) error { return setInt(&c.MaxParallel, v, 1, 64) }},
-		{"poll", `seconds, or "10s"`, func(c *config, v any) error { return setDuration(&c.Poll, v) }},
-		{"sandbox", `"auto", "bwrap", "landlock" or "none"`, func(c *config, v any) error {
+		{keyText{"project", "a-z, 0-9, dot, dash", "the directory's name", "the project's name"}, func(c *config, v any) error { return setName(&c.Project, v) }},
+		{keyText{"agent", "a-z, 0-9, dash", "", "the agent's name"}, setAgent},
+		{keyText{"channel", "a directory", "in the state directory", "the channel's folder"}, func(c *config, v any) error { return setString(&c.Channel, v) }},
+		{keyText{"channel_id", "64 hex digits", "", "the channel's id; a folder with another channel is refused"}, setChannelID},
+		{keyText{"email", "an e-mail address", "", "yours, for records"}, func(c *config, v any) error { return setString(&c.Email, v) }},
+		{keyText{"command", "a name on PATH or an absolute path", "", "the engine's program, also of a cli engine below that names none"}, func(c *config, v any) error { return setString(&c.Command, v) }},
+		{keyText{"args", `a list of strings, with "{prompt}" or "{prompt_file}" in it`, "those of the command", "its arguments"}, func(c *config, v any) error { return setStrings(&c.Args, v) }},
+		{keyText{"model", "a model's name", "", "for `{model}`, and for who did what"}, func(c *config, v any) error { return setString(&c.Model, v) }},
+		{keyText{"env", `a table of strings: env = { NAME = "value" }`, "", "set for the program; a value may be `secret:NAME` or `env:NAME`"}, setEnv},
+		{keyText{"timeout", `seconds, or "30m"`, "1h", "longest run, where the order has no `--timeout`"}, func(c *config, v any) error { return setDuration(&c.Timeout, v) }},
+		{keyText{"stall", `seconds without a byte of output, or "10m"`, "10m", "longest silence of a run"}, func(c *config, v any) error { return setDuration(&c.Stall, v) }},
+		{keyText{"check_timeout", `seconds, or "15m"`, "15m", "longest run of one check, and of `prepare`"}, func(c *config, v any) error { return setDuration(&c.CheckTimeout, v) }},
+		{keyText{"max_parallel", "1 to 64", "1", "orders at the same time"}, func(c *config, v any) error { return setInt(&c.MaxParallel, v, 1, 64) }},
+		{keyText{"poll", `seconds, or "10s"`, "10s, or 2s without file notifications", "how often the worker looks by itself"}, func(c *config, v any) error { return setDuration(&c.Poll, v) }},
+		{keyText{"sandbox", `"auto", "bwrap", "landlock" or "none"`, "auto", "how engines and checks are kept apart from the machine"}, func(c *config, v any) error {
 			return setOneOf(&c.Sandbox, v, "auto", "bwrap", "landlock", "none")
 		}},
-		{"bypass", "true or false", setBypass},
-		{"box.ro", "a list of absolute paths of what is needed, and of no more than that", setShown},
-		{"box.login", "a list of absolute paths", func(c *config, v any) error { return setPaths(&c.Box.Login, v) }},
-		{"box.env", "a list of names", func(c *config, v any) error { return setStrings(&c.Box.Env, v) }},
-		{"box.prepare", "a command line", func(c *config, v any) error { return setString(&c.Box.Prepare, v) }},
-		{"box.userns", "true or false", func(c *config, v any) error { return setBool(&c.Box.Userns, v) }},
-		{"box.net", `"open" or "none"`, func(c *config, v any) error { return setOneOf(&c.Box.Net, v, "open", "none") }},
-		{"box.check_net", `"open" or "none"`, func(c *config, v any) error { return setOneOf(&c.Box.CheckNet, v, "open", "none") }},
-		{"box.pids", "16 to 100000", func(c *config, v any) error { return setInt(&c.Box.Pids, v, 16, 100_000) }},
-		{"box.memory_mb", "64 to 16777216", func(c *config, v any) error { return setInt(&c.Box.MemoryMB, v, 64, 16<<20) }},
-		{"land.remote", "the name of a remote of the repository, or an https or ssh URL, or a path", func(c *config, v any) error { return setString(&c.Land.Remote, v) }},
-		{"land.carry", "true or false", setCarry},
-		{"box.disk_mb", "16 to 16777216", func(c *config, v any) error { return setInt(&c.Box.DiskMB, v, 16, 16<<20) }},
+		{keyText{"bypass", "true or false", "true", "inside the box the engine asks nobody"}, func(c *config, v any) error { return setSaid(&c.Bypass, v) }},
+		{keyText{"engines", `a list of names: engines = ["nvidia", "claude"]`, "one engine, of the keys above", "the engines in order of preference, each with a table [engine.NAME]"}, setEngines},
+		{keyText{"max_engines_per_order", "1 to 16", "3", "engines that one attempt goes through when they fail"}, func(c *config, v any) error { return setInt(&c.MaxEngines, v, 1, 16) }},
+		{keyText{"engine_alert_after", "1 to 100", "2", "failures in a row of one engine, after which the master is asked"}, func(c *config, v any) error { return setInt(&c.AlertAfter, v, 1, 100) }},
+		{keyText{"claim_grace_secs", `seconds, or "2m"`, "120", "how long after `timeout` a claim without a live run is given back"}, func(c *config, v any) error { return setDuration(&c.ClaimGrace, v) }},
+		{keyText{"pause_while_active", "true or false", "true", "begin nothing while somebody is at the keyboard of this machine"}, func(c *config, v any) error { return setSaid(&c.Governor.PauseWhileActive, v) }},
+		{keyText{"busy_cpu_percent", "0 to 100", "50", "with `pause_while_active`: begin work all the same while less of the processor is used"}, func(c *config, v any) error { return setNumber(&c.Governor.BusyCPU, v, 0, 100) }},
+		{keyText{"min_free_ram_mb", "0 to 16777216", "1024", "begin nothing with less free memory; 0 does not look"}, func(c *config, v any) error { return setNumber(&c.Governor.MinFreeRAM, v, 0, 16<<20) }},
+		{keyText{"claim_window", `"22:00-06:00", or "22:00-06:00 UTC"`, "any hour", "the hours in which work may begin"}, setWindow},
+		{keyText{"box.ro", "a list of absolute paths of what is needed, and of no more than that", "", "host paths, read-only at the same place"}, setShown},
+		{keyText{"box.login", "a list of absolute paths", "", "login files: the engine gets private copies"}, func(c *config, v any) error { return setPaths(&c.Box.Login, v) }},
+		{keyText{"box.env", "a list of names", "", "variables that pass by name, or `NAME=value`"}, func(c *config, v any) error { return setStrings(&c.Box.Env, v) }},
+		{keyText{"box.prepare", "a command line", "", "fills the build caches, once on each base commit"}, func(c *config, v any) error { return setString(&c.Box.Prepare, v) }},
+		{keyText{"box.userns", "true or false", "false", "allow user namespaces in the box"}, func(c *config, v any) error { return setBool(&c.Box.Userns, v) }},
+		{keyText{"box.net", `"open" or "none"`, "open", "network of engines"}, func(c *config, v any) error { return setOneOf(&c.Box.Net, v, "open", "none") }},
+		{keyText{"box.check_net", `"open" or "none"`, "none", "network of checks"}, func(c *config, v any) error { return setOneOf(&c.Box.CheckNet, v, "open", "none") }},
+		{keyText{"box.pids", "16 to 100000", "2048", "most processes"}, func(c *config, v any) error { return setInt(&c.Box.Pids, v, 16, 100_000) }},
+		{keyText{"box.memory_mb", "64 to 16777216", "no cap", "most memory"}, func(c *config, v any) error { return setInt(&c.Box.MemoryMB, v, 64, 16<<20) }},
+		{keyText{"box.disk_mb", "16 to 16777216", "4096", "size of the temporary directory and home, and of one file"}, func(c *config, v any) error { return setInt(&c.Box.DiskMB, v, 16, 16<<20) }},
+		{keyText{"land.remote", "the name of a remote of the repository, or an https or ssh URL, or a path", "", "where landings go beside the repository here"}, func(c *config, v any) error { return setString(&c.Land.Remote, v) }},
+		{keyText{"land.carry", "true or false", "true", "push what other machines need there"}, func(c *config, v any) error { return setSaid(&c.Land.Carry, v) }},
 	}
 }
 
@@ -150,41 +162,6 @@ func setPaths(to *[]string, v any) error {
 		}
 		(*to)[i] = p
 	}
-	return nil
-}
-
-func setEnv(c *config, v any) error {
-	table, ok := v.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s is no table", show(v))
-	}
-	env := map[string]string{}
-	for name, e := range table {
-		s, ok := e.(string)
-		if !ok {
-			return fmt.Errorf("%s = %s is no string", name, show(e))
-		}
-		env[name] = s
-	}
-	c.Env = env
-	return nil
-}
-
-func setBypass(c *config, v any) error {
-	var b bool
-	if err := setBool(&b, v); err != nil {
-		return err
-	}
-	c.Bypass = &b
-	return nil
-}
-
-func setCarry(c *config, v any) error {
-	var b bool
-	if err := setBool(&b, v); err != nil {
-		return err
-	}
-	c.Land.Carry = &b
 	return nil
 }
 

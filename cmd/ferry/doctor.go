@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -12,20 +13,28 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var fix, tries bool
+	var fix, tries, keys bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "is this machine ready to work, and what is missing",
 		Long: `Doctor tries everything that a run needs and says what to do about what is
-missing. It exits with 1 when this machine is not ready.`,
+missing: for an engine, which line of agent.toml. It also looks whether a model
+server answers on this machine. It exits with 1 when this machine is not ready.`,
 		Example: `  ferry doctor
   ferry doctor --sandbox
-  ferry doctor --fix --json`,
+  ferry doctor --fix --json
+  ferry doctor --keys          # every key of agent.toml`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), fix, tries) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if keys {
+				return a.printKeys()
+			}
+			return a.doctor(cmd.Context(), fix, tries)
+		},
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "mend what ferry can mend: file modes, git's ignore line, an unfinished checkout, the rest of an engine")
 	cmd.Flags().BoolVar(&tries, "sandbox", false, "show every try of the sandbox")
+	cmd.Flags().BoolVar(&keys, "keys", false, "only list every key of agent.toml, with its values and its default")
 	cmd.Flags().StringVar(&a.agent, "agent", "", "the agent called `NAME`, where this project has several")
 	a.jsonFlag(cmd)
 	return cmd
@@ -38,6 +47,7 @@ type doctor struct {
 	at    place
 	p     *project // nil when the channel cannot be opened
 	fix   bool
+	look  *http.Client // for model servers of this machine
 	shape doctorShape
 }
 
@@ -58,7 +68,7 @@ func (d *doctor) sayErr(ctx context.Context, name string, err error, fix string)
 }
 
 func (a *app) doctor(ctx context.Context, fix, tries bool) error {
-	d := &doctor{a: a, fix: fix, shape: doctorShape{Checks: []checkShape{}}}
+	d := &doctor{a: a, fix: fix, look: lookClient(), shape: doctorShape{Checks: []checkShape{}}}
 	if err := d.examine(ctx); err != nil {
 		return err
 	}
@@ -99,7 +109,8 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	}
 	d.checkRepository(ctx, p)
 	d.checkCredentials()
-	d.checkEngine(ctx, p)
+	d.checkEngines(ctx, p)
+	d.checkLocalModels(ctx)
 	d.checkRest(p)
 	d.checkSandbox(ctx, p)
 	if d.p, err = d.a.openUnread(ctx); err != nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
-	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/internal/box"
 	"github.com/ferry-fleet/ferry/internal/machine"
@@ -127,72 +126,6 @@ func (d *doctor) checkIgnored(ctx context.Context) {
 		}
 	}
 	d.say("ignore", statusFail, "git does not ignore .ferry, where keys may be", "`ferry doctor --fix`, or add the line /.ferry/ to .git/info/exclude")
-}
-
-func (d *doctor) checkCredentials() {
-	path := filepath.Join(d.at.dir, localDir, credentialsFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	d.checkMode("credentials", path, 0o600)
-}
-
-func (d *doctor) checkEngine(ctx context.Context, p *project) {
-	c, k, err := p.engine()
-	if err != nil {
-		d.sayErr(ctx, "engine", err, "")
-		return
-	}
-	if err := c.Check(); err != nil {
-		d.say("engine", statusFail, err.Error(), "mend it in "+d.at.files[len(d.at.files)-1])
-		return
-	}
-	in, err := engines.Resolve(c.Command, environ("PATH"))
-	if err != nil {
-		d.sayErr(ctx, "engine", err, "install it, or set command in agent.toml")
-		return
-	}
-	detail := in.Path
-	if c.Command != in.Path {
-		detail = c.Command + ", " + in.Path
-	}
-	if k.Known() {
-		done := d.a.busy("asking " + c.Command + " for its version")
-		v, err := in.Version(ctx, engines.Environ(os.Environ(), c, k, box.LevelNone))
-		done()
-		if err != nil {
-			d.say("engine", statusFail, err.Error(), "run `"+c.Command+" --version` yourself and mend what it says")
-			return
-		}
-		d.say("engine", statusOK, detail+", "+v, "")
-	} else {
-		d.say("engine", statusOK, detail, "")
-		if slices.Equal(p.config.Args, k.Args) || len(p.config.Args) == 0 {
-			d.say("contract", statusWarn, k.Warning, "set args in agent.toml")
-		}
-	}
-	d.checkLogin(p, k, c)
-}
-
-func (d *doctor) checkLogin(p *project, k engines.Contract, c engines.Config) {
-	if len(k.Login) == 0 {
-		return
-	}
-	var there []string
-	for _, path := range p.config.Box.Login {
-		if _, err := os.Stat(path); err == nil {
-			there = append(there, path)
-		}
-	}
-	switch {
-	case len(there) > 0:
-		d.say("login", statusOK, strings.Join(there, ", "), "")
-	case len(c.Credentials) > 0:
-		d.say("login", statusOK, "credentials.json", "")
-	default:
-		d.say("login", statusWarn, c.Command+" has no login that a run would see",
-			"log in with it and name the files in [box] login, or put its key into .ferry/credentials.json")
-	}
 }
 
 // checkRest says that the engine rests, and ends the rest when asked: a worker

@@ -31,6 +31,7 @@ func (e *enabling) secondAgent(ctx context.Context) error {
 		e.c.Sandbox = cmp.Or(e.f.sandbox, e.c.Sandbox)
 		if e.f.command != "" && e.f.command != e.c.Command {
 			e.c.Command, e.c.Args, e.c.Model, e.c.Env, e.c.Box.Login = e.f.command, nil, "", nil, nil
+			e.c.Engines = nil
 			e.describe(ctx)
 		}
 	}
@@ -87,7 +88,7 @@ func (e *enabling) configText() string {
 	}
 	line("# Who works here, with which engine, in which box. `ferry doctor` checks this file.")
 	line("# ferry reads it when it starts and does not change it. Keys and tokens do not go")
-	line("# here: put them into credentials.json beside it, with mode 0600.\n")
+	line("# here: `ferry secret set NAME` keeps one, and secret:NAME stands for it here.\n")
 	opt("project", quoted(c.Project), true, "")
 	opt("agent", quoted(string(c.Agent)), c.Agent != "", "")
 	opt("channel", quoted(c.Channel), true, "the folder that a carrier may move between machines")
@@ -100,12 +101,14 @@ func (e *enabling) configText() string {
 	opt("model", quoted(c.Model), c.Model != "", "for {model}, and for who did what")
 	opt("env", "{ NAME = \"value\" }", false, "set for the engine")
 	opt("bypass", "true", false, "inside the box the engine asks nobody; false keeps its own questions")
+	opt("engines", quotedList(words(c.Engines)), len(c.Engines) > 0, "several, in order of preference, each with a table [engine.NAME]")
 	line("\n# Clocks: seconds, or \"30m\".")
 	opt("timeout", quoted(durationText(cmp.Or(c.Timeout, def.Timeout))), c.Timeout > 0, "longest run")
 	opt("stall", quoted(durationText(cmp.Or(c.Stall, def.Stall))), c.Stall > 0, "longest silence of the engine")
 	opt("check_timeout", quoted(durationText(def.CheckTimeout)), false, "longest check")
 	opt("poll", quoted(durationText(cmp.Or(c.Poll, 10*time.Second))), c.Poll > 0, "look at the channel at least this often")
 	opt("max_parallel", fmt.Sprint(cmp.Or(c.MaxParallel, def.MaxParallel)), c.MaxParallel > 0, "orders at a time")
+	e.limitsText(opt)
 	line("\n# auto takes bwrap where it works, else landlock. none protects nothing.")
 	opt("sandbox", quoted(cmp.Or(c.Sandbox, def.Sandbox)), true, "")
 	line("\n[box] # what a run sees beside its tree")
@@ -117,7 +120,44 @@ func (e *enabling) configText() string {
 	opt("pids", fmt.Sprint(def.Box.Pids), false, "")
 	opt("memory_mb", "4096", false, "no cap when unset")
 	opt("disk_mb", fmt.Sprint(def.Box.DiskMB), false, "largest file, and size of /tmp and home")
+	for _, n := range c.Engines {
+		if lines := e.old.tables[n]; len(lines) > 0 {
+			line("\n[engine.%s]\n%s", tomlKey(n), strings.Join(lines, "\n"))
+		}
+	}
 	return b.String()
+}
+
+// limitsText are the keys that say when and how far work goes.
+func (e *enabling) limitsText(opt func(name, value string, set bool, what string)) {
+	c, g, def := &e.c, &e.c.Governor, config{}.withDefaults()
+	opt("max_engines_per_order", fmt.Sprint(cmp.Or(c.MaxEngines, def.MaxEngines)), c.MaxEngines > 0, "engines that one attempt goes through")
+	opt("engine_alert_after", fmt.Sprint(cmp.Or(c.AlertAfter, def.AlertAfter)), c.AlertAfter > 0, "failures in a row, then the master is asked")
+	opt("claim_grace_secs", quoted(durationText(cmp.Or(c.ClaimGrace, def.ClaimGrace))), c.ClaimGrace > 0, "after timeout, then the claim is given back")
+	opt("pause_while_active", fmt.Sprint(*cmp.Or(g.PauseWhileActive, def.Governor.PauseWhileActive)), g.PauseWhileActive != nil, "begin nothing while somebody is at the keyboard")
+	opt("busy_cpu_percent", fmt.Sprint(*cmp.Or(g.BusyCPU, def.Governor.BusyCPU)), g.BusyCPU != nil, "")
+	opt("min_free_ram_mb", fmt.Sprint(*cmp.Or(g.MinFreeRAM, def.Governor.MinFreeRAM)), g.MinFreeRAM != nil, "")
+	opt("claim_window", quoted(windowText(g.ClaimWindow)), g.ClaimWindow != nil, "hours in which work may begin")
+}
+
+// windowText writes a window as claim_window reads it; without one, an example.
+func windowText(w *claimWindow) string {
+	if w == nil {
+		w = &claimWindow{From: 22 * 60, To: 6 * 60}
+	}
+	text := fmt.Sprintf("%02d:%02d-%02d:%02d", w.From/60, w.From%60, w.To/60, w.To%60)
+	if w.UTC {
+		text += " UTC"
+	}
+	return text
+}
+
+// tomlKey writes a name as a part of a key: with dots in it, in quotes.
+func tomlKey(n ferry.EngineName) string {
+	if strings.Contains(string(n), ".") {
+		return quoted(string(n))
+	}
+	return string(n)
 }
 
 func (e *enabling) boxText(opt func(name, value string, set bool, what string)) {
@@ -137,6 +177,9 @@ func (e *enabling) secondText() string {
 		}
 	}
 	fmt.Fprintf(&b, "# What %s has of its own; the rest is in ../%s.\n\n", c.Agent, configFile)
+	if len(c.Engines) == 0 && len(c.Engine) > 0 {
+		fmt.Fprintf(&b, "engines = [] # one, which is that of command\n")
+	}
 	fmt.Fprintf(&b, "agent = %s\ncommand = %s\nargs = %s\nmodel = %s\nenv = %s\nsandbox = %s\n\n[box]\n",
 		quoted(string(c.Agent)), quoted(c.Command), quotedList(c.Args), quoted(c.Model), quotedTable(c.Env), quoted(cmp.Or(c.Sandbox, "auto")))
 	e.boxText(opt)

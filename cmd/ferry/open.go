@@ -13,7 +13,6 @@ import (
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
-	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 	"github.com/ferry-fleet/ferry/sign"
 )
@@ -175,15 +174,6 @@ func (p *project) credentials() (map[string]string, error) {
 	}
 	p.creds = creds
 	return creds, nil
-}
-
-// redactor gives the redactor that knows this project's secrets.
-func (p *project) redactor() (*redact.Redactor, error) {
-	c, _, err := p.engine()
-	if err != nil {
-		return nil, err
-	}
-	return redact.New(c.Secrets()), nil
 }
 
 // name gives the name of a writer, or the beginning of its id.

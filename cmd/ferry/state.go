@@ -21,6 +21,7 @@ import (
 //	landings/<channel12>/               landings whose record is not written yet
 //	caches/<channel12>/                 what [box] prepare downloaded
 //	projects/<name>.json                where a project is
+//	secrets/{secrets.age,identity.key}  values that agent.toml names, sealed
 //	pause.json                          this machine takes nothing new
 type state string
 
