@@ -236,7 +236,7 @@ func (s *scan) records(ctx context.Context, w ferry.WriterID, l listing) (why ma
 		if hidden(name) {
 			continue
 		}
-		if k, have := d.names[name]; have {
+		if k, have := d.names[name]; have && !s.grown(k, e) {
 			names[name], used = k, used+k.size
 			continue
 		}
@@ -279,6 +279,15 @@ func (s *scan) records(ctx context.Context, w ferry.WriterID, l listing) (why ma
 		return nil, false, err
 	}
 	return why, again, s.flush(ctx)
+}
+
+// grown reports whether a file has another size than before, where that may be the whole record that is wanted for a bare one.
+func (s *scan) grown(k knownFile, e fs.DirEntry) bool {
+	if len(s.c.seen.hollow) == 0 {
+		return false
+	}
+	info, err := e.Info()
+	return err == nil && info.Size() != k.size
 }
 
 func (s *scan) park(dir string, n int) {

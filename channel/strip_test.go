@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/sign"
@@ -250,6 +252,112 @@ func TestStrippedBodies(t *testing.T) {
 		if got, _ := r.Digest(); got != digest {
 			t.Errorf("%s: the digest of a replica is %s, want %s", name, got, digest)
 		}
+	}
+}
+
+// What a crash leaves of a body that was half overwritten is overwritten again by the next process, in the store and from there
+// in an index that is built anew.
+func TestTornPunch(t *testing.T) {
+	s := newSite(t)
+	id, result := leak(t, s, "first")
+	clean(t, s, id, result)
+	want := s.task(t, id)
+	must1(t, s.Close())
+	killedAt(t, s, "strip", "noted")
+	log := filepath.Join(s.cfg.State, "store.log")
+	data, err := os.ReadFile(log)
+	must1(t, err)
+	at := bytes.Index(data, []byte(secret))
+	copy(data[at-4:at+8], make([]byte, 12))
+	must1(t, os.WriteFile(log, data, 0o600))
+	must1(t, os.Remove(filepath.Join(s.cfg.State, "index.db")))
+	c, err := channel.Open(t.Context(), s.cfg, s.ID())
+	must1(t, err)
+	s.Channel = c
+	s.reopen(t)
+	s.refresh(t)
+	s.refresh(t)
+	wantGone(t, "after a torn write", s)
+	if diff := cmp.Diff(want, s.task(t, id)); diff != "" {
+		t.Errorf("the order (-want +got):\n%s", diff)
+	}
+	wantIntact(t, s)
+	if left := glob(t, s.cfg.State, "store.punch"); len(left) > 0 {
+		t.Error("the file that says what is punched is still there")
+	}
+}
+
+// A bare record whose redaction ceases to count has no effect; the whole one takes its place where a file of it turns up, and
+// has its effect again.
+func TestWholeForBare(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("packed=%v", packed), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			text := order("first")
+			text.Text = "use " + secret
+			writer := testKey(t, "moth")
+			_, err := s.master.Admit(t.Context(), start, testMember(writer, "moth", ferry.GrantOrder))
+			must1(t, err)
+			moth := s.writer(t, "moth")
+			id, err := moth.Issue(t.Context(), start, text)
+			must1(t, err)
+			if packed {
+				notes(t, moth, 3, start)
+				sealLoose(t, moth, start.Add(8*day))
+				sealLoose(t, moth, start.Add(40*day))
+			}
+			before := filepath.Join(t.TempDir(), "before")
+			must1(t, os.CopyFS(before, os.DirFS(s.cfg.Folder)))
+			// Two machines write under the master's key: one redacts, the other says something else with the same number.
+			twin := filepath.Join(t.TempDir(), "twin")
+			must1(t, os.CopyFS(twin, os.DirFS(s.cfg.State)))
+			other := &site{cfg: channel.Config{Folder: filepath.Join(t.TempDir(), "folder"), State: twin, Judge: judge}}
+			must1(t, os.CopyFS(other.cfg.Folder, os.DirFS(s.cfg.Folder)))
+			c, err := channel.Open(t.Context(), other.cfg, s.ID())
+			must1(t, err)
+			other.Channel = c
+			t.Cleanup(func() { must1(t, other.Close()) })
+			other.master = other.writer(t, "master")
+			clean(t, s, id)
+			s.refresh(t)
+			sealLoose(t, moth, start.Add(41*day))
+			s.refresh(t)
+			wantGone(t, "after the redaction", s)
+			_, err = other.master.Note(t.Context(), start, ferry.Note{Kind: "x", Text: "the same number"})
+			must1(t, err)
+			late := machine(t, s, channel.Limits{})
+			bring(t, filepath.Join(other.cfg.Folder, "w", string(s.master.ID())), filepath.Join(late.cfg.Folder, "w", string(s.master.ID())))
+			for range 2 {
+				late.refresh(t)
+			}
+			if all, err := late.Tasks(t.Context(), channel.Filter{}); err != nil || len(all) != 0 {
+				t.Fatalf("%d orders with a redaction that is forked off, %v", len(all), err)
+			}
+			bring(t, filepath.Join(before, "w", string(moth.ID())), filepath.Join(late.cfg.Folder, "w", string(moth.ID())))
+			touch(t, filepath.Join(late.cfg.Folder, "w", string(moth.ID()), "t"))
+			for range 2 {
+				late.refresh(t)
+			}
+			for _, lost := range []string{"", "index.db"} {
+				if lost != "" {
+					must1(t, late.Close())
+					must1(t, os.Remove(filepath.Join(late.cfg.State, lost)))
+					c, err := channel.Open(t.Context(), late.cfg, s.ID())
+					must1(t, err)
+					late.Channel = c
+					late.refresh(t)
+				}
+				if got := late.task(t, id); got.State != ferry.StateOpen || got.Order.Text != text.Text {
+					t.Errorf("without %q: the order is %s, %q", lost, got.State, got.Order.Text)
+				}
+				for _, p := range digestOf(t, late).Problems {
+					if p.Kind == channel.ProblemIndex || p.Kind == channel.ProblemStore {
+						t.Errorf("without %q: %+v", lost, p)
+					}
+				}
+			}
+		})
 	}
 }
 
