@@ -149,6 +149,8 @@ func failureFault(f Failure, nothing bool, now time.Time) *Fault {
 	out := &Fault{Reason: f.Message, RetryAfter: wait}
 	status, text := f.Status, f.Message
 	switch {
+	case f.Class != "":
+		out.Class = f.Class
 	case status == 402 || creditText.MatchString(text):
 		out.Class = FaultCredit
 	case status == 429 && wait >= longWait:

@@ -91,6 +91,22 @@ func (o *output) clean(line []byte) []byte {
 	return red
 }
 
+// alive notes a sign of life that nobody is shown.
+func (o *output) alive() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clocks.moved(o.now())
+}
+
+// note puts a line of ferry's own into the log, behind what has come so far.
+func (o *output) note(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines[0].flush(func(line []byte) { o.take(0, line) })
+	// The log keeps its own error.
+	_, _ = io.WriteString(o.red, line+"\n")
+}
+
 // next asks the clocks.
 func (o *output) next() (time.Duration, Ended) {
 	o.mu.Lock()

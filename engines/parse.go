@@ -27,9 +27,10 @@ type Parsed struct {
 	Working bool
 }
 
-// Failure is an error of a model call, as a CLI reports it.
+// Failure is an error of a model call, as a CLI or an endpoint reports it.
 type Failure struct {
-	Status  int // of HTTP, 0 when not told
+	Class   Class // where it is known for certain; empty is told from the rest
+	Status  int   // of HTTP, 0 when not told
 	Message string
 	Resets  time.Time // zero when not told
 }

@@ -65,10 +65,25 @@ type Reply struct {
 	Err error
 }
 
-// Run runs the prompt and returns when nothing of the engine is alive. It always
-// returns a Reply: whatever goes wrong is in it.
-func Run(ctx context.Context, req Request) Reply {
-	r := run{Request: req, reply: Reply{Started: time.Now(), Exit: -1, Ended: EndedStartError}}
+// CLI runs engines that are commands.
+type CLI struct{}
+
+// Run runs the command in its box. No process of it is alive when it returns.
+func (CLI) Run(ctx context.Context, req Request) Reply {
+	r := begin(req)
+	return r.end(r.do(ctx))
+}
+
+// run is one run of any kind.
+type run struct {
+	Request
+
+	reply Reply
+	out   *output
+}
+
+func begin(req Request) *run {
+	r := &run{Request: req, reply: Reply{Started: time.Now(), Exit: -1, Ended: EndedStartError}}
 	if r.Redact == nil {
 		r.Redact = redact.New(req.Engine.Secrets())
 	}
@@ -78,21 +93,24 @@ func Run(ctx context.Context, req Request) Reply {
 	if r.Stall == 0 {
 		r.Stall = req.Engine.Stall
 	}
-	if err := r.do(ctx); err != nil {
+	return r
+}
+
+// listen makes the output of a run, and with that starts its clocks.
+func (r *run) listen(k Contract) {
+	r.out = newOutput(k, r.Redact, r.Log, newClocks(r.Timeout, r.Stall, time.Now()))
+}
+
+// end completes the reply of a run that went wrong with err, or did not.
+func (r *run) end(err error) Reply {
+	if err != nil {
 		r.reply.Err = errors.New(r.Redact.String(err.Error()))
 		if errors.Is(err, ErrMissing) {
-			r.reply.Fault = &Fault{Class: FaultMissing, Reason: r.reply.Err.Error(), Engine: req.Engine.Name}
+			r.reply.Fault = &Fault{Class: FaultMissing, Reason: r.reply.Err.Error(), Engine: r.Engine.Name}
 		}
 	}
 	r.reply.Duration = time.Since(r.reply.Started)
 	return r.reply
-}
-
-type run struct {
-	Request
-
-	reply Reply
-	out   *output
 }
 
 func (r *run) do(ctx context.Context) error {
@@ -107,7 +125,7 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.out = newOutput(r.Contract, r.Redact, r.Log, newClocks(r.Timeout, r.Stall, time.Now()))
+	r.listen(r.Contract)
 	spec := cmd.Spec
 	spec.Stdout, spec.Stderr = stream{r.out, 0}, stream{r.out, 1}
 	p, err := process.Start(spec)
@@ -117,9 +135,13 @@ func (r *run) do(ctx context.Context) error {
 	if r.Started != nil {
 		r.Started(p.Pid(), p.StartMark())
 	}
-	exit, err := r.watch(ctx, p)
+	done := make(chan process.Exit, 1)
+	go func() { done <- p.Wait() }()
+	exit, err := watch(ctx, r, p, done)
 	err = errors.Join(err, cmd.Close(), r.out.close())
-	r.finish(exit)
+	_, textual := r.out.parser.(*textParser)
+	r.reply.Exit, r.reply.OOM = exit.Code, exit.OOM
+	r.finish(r.out.parser.end(), !textual)
 	return err
 }
 
@@ -175,25 +197,31 @@ func (r *run) prompt() (Prompt, error) {
 	return p, nil
 }
 
-// watch waits for the end of the engine and brings it about when it is due.
-func (r *run) watch(ctx context.Context, p *process.Proc) (process.Exit, error) {
-	done := make(chan process.Exit, 1)
-	go func() { done <- p.Wait() }()
+// running is what a run is about: a tree of processes, or a request.
+type running interface {
+	Kill() error
+	Freeze() error
+	Thaw() error
+}
+
+// watch waits until a run has come to its end by itself, which done tells, and
+// brings the end about when it is due.
+func watch[T any](ctx context.Context, r *run, p running, done <-chan T) (T, error) {
 	r.reply.Ended = EndedExited
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	control := r.Control
 	var failed error
-	stop := func(why Ended) (process.Exit, error) {
+	stop := func(why Ended) (T, error) {
 		r.reply.Ended = why
 		err := p.Kill()
 		return <-done, errors.Join(failed, err)
 	}
 	for {
 		select {
-		case exit := <-done:
+		case end := <-done:
 			// What the engine left behind ends with it.
-			return exit, errors.Join(failed, p.Kill())
+			return end, errors.Join(failed, p.Kill())
 		case <-ctx.Done():
 			return stop(EndedCancelled)
 		case c, ok := <-control:
@@ -212,8 +240,8 @@ func (r *run) watch(ctx context.Context, p *process.Proc) (process.Exit, error) 
 	}
 }
 
-// freeze stops or continues the tree. The clocks follow only what happened.
-func (r *run) freeze(p *process.Proc, frozen bool) error {
+// freeze stops or continues the engine. The clocks follow only what happened.
+func (r *run) freeze(p running, frozen bool) error {
 	act := p.Thaw
 	if frozen {
 		act = p.Freeze
@@ -225,17 +253,16 @@ func (r *run) freeze(p *process.Proc, frozen bool) error {
 	return nil
 }
 
-func (r *run) finish(exit process.Exit) {
-	parsed := r.out.parser.end()
-	_, textual := r.out.parser.(*textParser)
+// finish tells the fault of a run and bounds what came of it. known says that
+// parsed is from a form that a machine can read.
+func (r *run) finish(parsed Parsed, known bool) {
 	clock := r.Timeout
 	if r.reply.Ended == EndedStalled {
 		clock = r.Stall
 	}
-	r.reply.Exit, r.reply.OOM = exit.Code, exit.OOM
 	r.reply.Fault = Classify(Observed{
-		Engine: r.Engine.Name, Ended: r.reply.Ended, Exit: exit.Code, Parsed: parsed,
-		Last: r.out.lastLine(), Known: !textual, Clock: clock, Now: time.Now(),
+		Engine: r.Engine.Name, Ended: r.reply.Ended, Exit: r.reply.Exit, Parsed: parsed,
+		Last: r.out.lastLine(), Known: known, Clock: clock, Now: time.Now(),
 	})
 	if f := r.reply.Fault; f != nil {
 		f.Reason = r.Redact.String(f.Reason)

@@ -46,11 +46,24 @@ func mark(t *testing.T) string {
 // scripted plays the scenarios of the suite with a shell script that reports like
 // the named CLI.
 func scripted(level box.Level, name string, answer func(string) string) enginetest.Subject {
-	return func(t *testing.T, s enginetest.Scenario) engines.Request {
+	known := name != "my-agent"
+	failed := func(message string) enginetest.Step {
+		if known {
+			return enginetest.Step{Print: fmt.Sprintf(`{"type":"turn.failed","error":{"message":%q}}`, message)}
+		}
+		return enginetest.Step{PrintErr: message}
+	}
+	answered := []enginetest.Step{{Print: answer(enginetest.Answer)}}
+	if known {
+		answered = append(answered, enginetest.Step{Print: `{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":10}}`})
+	}
+	play := func(t *testing.T, s enginetest.Scenario) enginetest.Case {
 		steps := map[enginetest.Scenario][]enginetest.Step{
-			enginetest.Answers: {{Print: answer(enginetest.Answer)}},
-			enginetest.Edits:   {{Write: "new.txt", Content: "x"}, {Print: answer(enginetest.Answer)}},
+			enginetest.Answers: answered,
+			enginetest.Edits:   append([]enginetest.Step{{Write: "new.txt", Content: "x"}}, answered...),
+			enginetest.Refused: {failed("Insufficient credits for the key " + enginetest.Secret), {Exit: 1}},
 			enginetest.Silent:  {{Hang: true}},
+			enginetest.Cut:     {failed("stream disconnected before completion"), {Exit: 1}},
 			enginetest.Nothing: {{Exit: 3}},
 			enginetest.Missing: {{Exit: 0}},
 			enginetest.Leaks:   {{Shell: `printf '%s\n' "$SCRIPTED_API_KEY" >&2`}, {Print: answer("the key is " + enginetest.Secret)}},
@@ -65,8 +78,15 @@ func scripted(level box.Level, name string, answer func(string) string) enginete
 				t.Fatal(err)
 			}
 		}
-		return req
+		return enginetest.Case{Request: req, Left: func(t *testing.T) int {
+			n, err := process.Sweep(req.Box.Mark)
+			if err != nil {
+				t.Error(err)
+			}
+			return n
+		}}
 	}
+	return enginetest.Subject{Play: play, Process: true, Edits: true, Tells: known, Gone: engines.FaultMissing}
 }
 
 func plain(s string) string { return s }

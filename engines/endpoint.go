@@ -1,0 +1,68 @@
+package engines
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ferry-fleet/ferry/internal/provider"
+)
+
+// The providers that have ways of their own.
+const (
+	ProviderDeepSeek   = "deepseek"
+	ProviderOpenRouter = "openrouter"
+	ProviderOmniRoute  = "omniroute"
+	ProviderAnthropic  = "anthropic"
+)
+
+// omniPort is where the OmniRoute gateway listens if nobody has said otherwise.
+const omniPort = "20128"
+
+// Vendor returns the provider behind the engine's endpoint: the one that the
+// settings name, else the one whose address it is, else "".
+func (c Config) Vendor() string {
+	if c.Provider != "" {
+		return c.Provider
+	}
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return ""
+	}
+	if u.Port() == omniPort {
+		return ProviderOmniRoute
+	}
+	host := "." + strings.ToLower(u.Hostname())
+	for _, of := range [][2]string{{".deepseek.com", ProviderDeepSeek}, {".openrouter.ai", ProviderOpenRouter}, {".anthropic.com", ProviderAnthropic}} {
+		if strings.HasSuffix(host, of[0]) {
+			return of[1]
+		}
+	}
+	return ""
+}
+
+// wire returns how the endpoint is spoken to.
+func (c Config) wire() string {
+	switch {
+	case c.Wire != "":
+		return c.Wire
+	case c.Vendor() == ProviderAnthropic:
+		return provider.WireAnthropic
+	}
+	return provider.WireChat
+}
+
+// reach makes the client of the engine's endpoint. How long it may be silent is
+// for the clocks of the run, which stand still while it is frozen.
+func (c Config) reach(h *http.Client, now func() time.Time) (*provider.Client, error) {
+	const runs = 24 * time.Hour
+	pc := provider.Config{
+		Wire: c.wire(), BaseURL: c.BaseURL, Key: c.Key, AllowHTTP: LocalURL(c.BaseURL),
+		HTTP: h, Clocks: provider.Clocks{First: runs, Idle: runs}, Now: now,
+	}
+	if c.Vendor() == ProviderOmniRoute {
+		pc.CostHeader = "X-OmniRoute-Response-Cost"
+	}
+	return provider.New(pc)
+}
