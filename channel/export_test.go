@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"database/sql"
+	"reflect"
 	"strings"
 	"time"
 
@@ -71,4 +72,35 @@ func (c *Channel) Plan(ctx context.Context, query string) (string, error) {
 		return err
 	}, "EXPLAIN QUERY PLAN "+query)
 	return strings.Join(out, "; "), err
+}
+
+// Bareable reports whether a record reads the same under each of these redactions whether its own body is at hand or not.
+func Bareable(file []byte, texts []string) bool {
+	p, err := parseStored(file)
+	if err != nil || p.bare || len(p.body) == 0 || fixed(ferry.Type(p.head.Type)) {
+		return false
+	}
+	rec, _ := p.record()
+	if v, is := rec.Body.(*ferry.Verdict); is && v.Decision == ferry.DecisionReject {
+		return false
+	}
+	for _, text := range texts {
+		whole, err := replacement(rec, text)
+		bare, bareErr := gone{of: ferry.Type(p.head.Type), need: ferry.Missing(p.head.Need)}.from(text)
+		if (err == nil) != (bareErr == nil) || err == nil && !reflect.DeepEqual(whole, bare) {
+			return false
+		}
+	}
+	return true
+}
+
+// Redacted reports whether a redaction that counts gives a record of a replica its body.
+func Redacted(r *Replica, id ferry.RecordID) bool {
+	r.settle()
+	h := r.records[id]
+	if h == nil {
+		return false
+	}
+	_, _, ok := inForce(h.rec, r.by(id), r.roster)
+	return ok
 }
