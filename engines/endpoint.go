@@ -53,13 +53,14 @@ func (c Config) wire() string {
 	return provider.WireChat
 }
 
-// reach makes the client of the engine's endpoint. How long it may be silent is
-// for the clocks of the run, which stand still while it is frozen.
-func (c Config) reach(h *http.Client, now func() time.Time) (*provider.Client, error) {
-	const runs = 24 * time.Hour
+// free reports whether the model costs nothing by its name.
+func (c Config) free() bool { return strings.HasSuffix(c.Model, ":free") }
+
+// reach makes the client of the engine's endpoint on a wire. With clocks that are
+// 0 it takes those of package provider.
+func (c Config) reach(h *http.Client, wire string, clocks provider.Clocks, now func() time.Time) (*provider.Client, error) {
 	pc := provider.Config{
-		Wire: c.wire(), BaseURL: c.BaseURL, Key: c.Key, AllowHTTP: LocalURL(c.BaseURL),
-		HTTP: h, Clocks: provider.Clocks{First: runs, Idle: runs}, Now: now,
+		Wire: wire, BaseURL: c.BaseURL, Key: c.Key, AllowHTTP: LocalURL(c.BaseURL), HTTP: h, Clocks: clocks, Now: now,
 	}
 	if c.Vendor() == ProviderOmniRoute {
 		pc.CostHeader = "X-OmniRoute-Response-Cost"

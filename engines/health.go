@@ -51,5 +51,14 @@ func (h Health) Fail(now time.Time, f Fault) Health {
 	return out
 }
 
+// Lift returns the health of an engine whose rest somebody ends at now: it is
+// probed at once, and its failures still count.
+func (h Health) Lift(now time.Time) Health {
+	if h.Resting(now) {
+		h.Until = now
+	}
+	return h
+}
+
 // Worked returns the health after a run that worked.
 func (h Health) Worked() Health { return Health{} }

@@ -19,11 +19,6 @@ const key = "sk-canary-9f1c2e7a4b55"
 
 var testNow = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-// transport answers without a network.
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // reply is one answer of an endpoint. The default is a stream with status 200.
 type reply struct {
 	status int
