@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +19,15 @@ import (
 	"github.com/ferry-fleet/ferry/internal/process"
 )
 
+// atOnce is how many scripts run at the same time, where -parallel does not say it: many of them wait for the clocks of
+// a worker.
+const atOnce = "4"
+
 func TestMain(m *testing.M) {
 	box.Main()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"ferry": func() { main() },
 	})
@@ -91,6 +99,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s: no match for %q within a minute (last error %v)", strings.Join(args[1:], " "), args[0], err)
 		}
+		<-time.After(100 * time.Millisecond) // the processors are for what it waits for
 	}
 }
 

@@ -212,12 +212,15 @@ func (m *Machine) NewAgent(name ferry.AgentName) {
 // Agents names the agents whose keys are on this machine.
 func (m *Machine) Agents() []ferry.AgentName { return slices.Collect(maps.Keys(m.keys)) }
 
+// quick spares a test what only the years and a power cut of a repository need.
+var quick = []string{"-c", "maintenance.auto=false", "-c", "core.fsync=none"}
+
 // Git runs git in the person's repository.
 func (m *Machine) Git(args ...string) string {
 	m.T.Helper()
 	var out bytes.Buffer
 	exit, err := process.Run(m.T.Context(), process.Spec{
-		Argv: append([]string{"git", "-c", "user.name=p", "-c", "user.email=p@example.com"}, args...), Dir: m.Repo, Stdout: &out, Stderr: &out,
+		Argv: slices.Concat([]string{"git", "-c", "user.name=p", "-c", "user.email=p@example.com"}, quick, args), Dir: m.Repo, Stdout: &out, Stderr: &out,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.Repo, "GIT_CONFIG_NOSYSTEM=1"},
 	})
 	if err != nil || exit.Code != 0 {
