@@ -63,7 +63,6 @@ const findStatements = `SELECT ` + placeColumns + ` FROM records INDEXED BY reco
 // querier is a database or a transaction of it.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
@@ -85,16 +84,20 @@ func each(ctx context.Context, q querier, fn func(*sql.Rows) error, query string
 	return nil
 }
 
-// one scans the only row of a query; found is false when there is none.
+// one scans the first row of a query; found is false when there is none.
 func one(ctx context.Context, q querier, into []any, query string, args ...any) (found bool, err error) {
-	err = q.QueryRowContext(ctx, query, args...).Scan(into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return false, fmt.Errorf("read the index: %w", err)
 	}
-	return true, nil
+	defer rows.Close()
+	if found = rows.Next(); found {
+		err = rows.Scan(into...)
+	}
+	if err = errors.Join(err, rows.Err()); err != nil {
+		return false, fmt.Errorf("read the index: %w", err)
+	}
+	return found, nil
 }
 
 // progress reads how far the index follows the store.

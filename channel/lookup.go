@@ -8,11 +8,12 @@ import (
 	"github.com/ferry-fleet/ferry"
 )
 
-// lookup is what the index says of an order before it is folded.
+// lookup is what there is about an order before it is folded.
 type lookup struct {
 	n       int64 // of its row, or 0
 	state   string
 	about   []place
+	held    []*parsed        // about it too, and not in the index yet
 	waiting []ferry.RecordID // orders that depend on it
 }
 
@@ -34,7 +35,7 @@ func (p *projector) lookUp(ctx context.Context, ids []ferry.RecordID) (int, erro
 	for i := range args {
 		id := ids[min(i, n-1)]
 		args[i] = id[:]
-		p.found[id] = &lookup{}
+		p.found[id] = &lookup{held: p.late.about[id]}
 	}
 	in := ` IN (?` + strings.Repeat(", ?", size-1) + `)`
 	var id, other sql.RawBytes
@@ -51,7 +52,7 @@ func (p *projector) lookUp(ctx context.Context, ids []ferry.RecordID) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	err = each(ctx, p.q, func(rows *sql.Rows) error {
+	err = each(ctx, p.late.tx, func(rows *sql.Rows) error { // what late holds is known
 		var pl place
 		if err := rows.Scan(&id, &other, &pl.main, &pl.off, &pl.size); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 // projector brings the index up to date with frames of the store, inside of one transaction.
 type projector struct {
 	reader
+	late     *late
 	material *indexed
-	insert   *sql.Stmt
 	version  int64
 	turn     int64 // of the roster
 	chains   map[chain]*standing
@@ -26,6 +26,7 @@ type projector struct {
 	queued   map[ferry.RecordID]bool
 	naked    map[ferry.RecordID]bool         // bare records that may be read otherwise
 	found    map[ferry.RecordID]*lookup      // of the orders that are being folded
+	folded   []foldedOrder                   // of those, what the index does not have yet
 	own      map[chain]uint64                // the highest number of these frames that this machine signed
 	heads    map[ferry.WriterID][]ferry.Head // what the last record of each writer that counts has seen
 	known    map[ferry.RecordID]depended
@@ -44,7 +45,7 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 		return fmt.Errorf("index: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; before it, the error is known already
-	p, err := c.newProjector(ctx, tx, len(frames))
+	p, err := c.newProjector(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -54,13 +55,13 @@ func (c *Channel) apply(ctx context.Context, frames []frame, end int64) error {
 			return fmt.Errorf("index the record at %d: %w", f.off, err)
 		}
 	}
-	if err := p.witnesses(ctx); err != nil {
-		return err
-	}
 	if err := p.fold(ctx); err != nil {
 		return err
 	}
-	if err := p.finish(ctx, end); err != nil {
+	if err := p.witnesses(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(p.finish(ctx, end), p.late.insert(ctx)); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -90,23 +91,16 @@ func (p *projector) finish(ctx context.Context, end int64) error {
 	return err
 }
 
-// newProjector makes a projector for n frames.
-func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx, n int) (*projector, error) {
+func (c *Channel) newProjector(ctx context.Context, tx *sql.Tx) (*projector, error) {
+	late := newLate(tx)
 	p := &projector{
-		reader:   reader{c: c, q: tx, roster: c.authority(), fresh: make(map[ferry.RecordID]*parsed, n)},
-		material: c.indexed(ctx, tx), chains: map[chain]*standing{}, unclear: map[chain]bool{},
+		reader: reader{c: c, q: late, roster: c.authority(), fresh: late.fresh},
+		late:   late, material: c.indexed(ctx, late), chains: map[chain]*standing{}, unclear: map[chain]bool{},
 		own: map[chain]uint64{}, heads: map[ferry.WriterID][]ferry.Head{},
 		queued: map[ferry.RecordID]bool{}, naked: map[ferry.RecordID]bool{}, known: map[ferry.RecordID]depended{},
 	}
-	if _, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`); err != nil {
-		return nil, err
-	}
-	var err error
-	if p.insert, err = tx.PrepareContext(ctx, `INSERT OR IGNORE INTO records
-		(id, writer, epoch, seq, type, subject, main, off, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`); err != nil {
-		return nil, fmt.Errorf("index: %w", err)
-	}
-	return p, nil
+	_, err := one(ctx, tx, []any{&p.version, &p.turn}, `SELECT version + 1, roster FROM state`)
+	return p, err
 }
 
 // add indexes one frame. What is there already is passed over.
@@ -149,19 +143,8 @@ func (p *projector) add(ctx context.Context, f frame) error {
 // enter inserts a record and draws the consequences beyond its chain.
 func (p *projector) enter(ctx context.Context, ch chain, r *parsed, main bool) error {
 	rec, _ := r.record()
-	var about any
 	subject, ok := subject(rec)
-	if ok {
-		about = subject[:]
-	}
-	done, err := p.insert.ExecContext(ctx, r.id[:], string(ch.writer), ch.epoch, r.head.Seq, r.head.Type, about, main, r.off, r.size)
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); n == 0 || err != nil {
-		return err
-	}
-	p.fresh[r.id] = r
+	p.late.hold(arrival{r, subject, main})
 	if ok {
 		p.touch(subject)
 	}
@@ -202,10 +185,10 @@ func (p *projector) acted(w ferry.WriterID, t ferry.Type) error {
 	return err
 }
 
-// has reports whether a record is in the index already. What follows the end of its chain is not.
+// has reports whether a record is in the index already. What follows the last record of its chain is not.
 func (p *projector) has(ctx context.Context, ch chain, r *parsed) (bool, error) {
 	s, err := p.standing(ctx, ch)
-	if err != nil || s.known && s.keep == nil && s.fork == 0 && r.head.Seq > s.tip.seq {
+	if err != nil || s.known && s.keep == nil && s.fork == 0 && r.head.Seq == s.tip.seq+1 && r.head.Prev == s.end() {
 		return false, err
 	}
 	var n int
@@ -285,12 +268,22 @@ func (p *projector) fold(ctx context.Context) error {
 				return fmt.Errorf("fold order %s: %w", id.Short(), err)
 			}
 		}
+		if err := p.store(ctx); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
 	}
 	return nil
 }
 
 func (p *projector) foldOne(ctx context.Context, id ferry.RecordID, l *lookup) error {
 	recs, err := p.records(ctx, l.about)
+	for _, r := range l.held {
+		if err == nil {
+			rec, _ := r.record()
+			rec, err = p.amend(ctx, rec)
+			recs = append(recs, rec)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -308,7 +301,7 @@ func (p *projector) foldOne(ctx context.Context, id ferry.RecordID, l *lookup) e
 	if err != nil {
 		return err
 	}
-	if err := p.put(ctx, &t, l.n); err != nil {
+	if err := p.put(ctx, &t, l); err != nil {
 		return err
 	}
 	if l.n == 0 || string(t.State) != l.state {
@@ -338,16 +331,22 @@ func (p *projector) wake(l *lookup) {
 	}
 }
 
-func (p *projector) put(ctx context.Context, t *ferry.Task, n int64) error {
-	task, err := json.Marshal(t)
+// foldedOrder is a task as the index keeps it.
+type foldedOrder struct {
+	*ferry.Task
+	text []byte
+}
+
+// put takes a task for store, and for those that depend on it.
+func (p *projector) put(ctx context.Context, t *ferry.Task, l *lookup) error {
+	text, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	asks := len(t.Questions) > 0 && !t.State.Final()
-	if n != 0 {
-		_, err = p.q.ExecContext(ctx, `UPDATE orders SET state = ?, active = ?, asks = ?, version = ?, task = ? WHERE n = ?`,
-			string(t.State), t.Active(), asks, p.version, task, n)
-		return err
+	p.folded = append(p.folded, foldedOrder{t, text})
+	p.known[t.ID] = depended{t.Order.Label, t.State, true}
+	if l.n != 0 {
+		return nil
 	}
 	for _, dep := range t.Order.DependsOn {
 		if _, err := p.q.ExecContext(ctx, `INSERT OR IGNORE INTO deps VALUES (?, ?)`, dep[:], t.ID[:]); err != nil {
@@ -357,8 +356,22 @@ func (p *projector) put(ctx context.Context, t *ferry.Task, n int64) error {
 			l.waiting = append(l.waiting, t.ID)
 		}
 	}
-	_, err = p.q.ExecContext(ctx, `INSERT INTO orders (id, label, state, active, asks, issued, version, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID[:], string(t.Order.Label), string(t.State), t.Active(), asks, t.IssuedAt.UnixMilli(), p.version, task)
+	return nil
+}
+
+// store writes the folded orders into the index.
+func (p *projector) store(ctx context.Context) error {
+	into := rowsInto{
+		"INSERT INTO orders (id, label, state, active, asks, issued, version, task)", 8, ` ON CONFLICT (id) DO UPDATE SET
+		state = excluded.state, active = excluded.active, asks = excluded.asks, version = excluded.version, task = excluded.task`,
+	}
+	err := insertRows(ctx, p.q, into, len(p.folded), func(args []any, i int) []any {
+		t := p.folded[i]
+		asks := len(t.Questions) > 0 && !t.State.Final()
+		return append(args, t.ID[:], string(t.Order.Label), string(t.State), t.Active(), asks, t.IssuedAt.UnixMilli(), p.version, t.text)
+	})
+	clear(p.folded)
+	p.folded = p.folded[:0]
 	return err
 }
 
