@@ -53,6 +53,21 @@ func (c Config) wire() string {
 	return provider.WireChat
 }
 
+// keyHint says what a person does about the key of an endpoint that refused it.
+func (c Config) keyHint() string {
+	if c.Kind == KindCLI {
+		return ""
+	}
+	name, secret := strings.CutPrefix(c.KeyRef, "secret:")
+	switch {
+	case secret:
+		return "run `ferry secret set " + name + "` with a key that it takes"
+	case c.KeyRef != "":
+		return "set " + strings.TrimPrefix(c.KeyRef, "env:") + " to a key that it takes"
+	}
+	return `name its key in agent.toml: key = "secret:NAME"`
+}
+
 // free reports whether the model costs nothing by its name.
 func (c Config) free() bool { return strings.HasSuffix(c.Model, ":free") }
 

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -61,8 +62,10 @@ type Observed struct {
 	Last string
 	// Known is set when the output was in the CLI's machine-readable form.
 	Known bool
-	Clock time.Duration // the clock that ended the run
-	Now   time.Time
+	// KeyHint says what to do about a refused key; empty is what to do with a CLI.
+	KeyHint string
+	Clock   time.Duration // the clock that ended the run
+	Now     time.Time
 }
 
 // longWait is from where a rate limit is no longer worth waiting for.
@@ -76,7 +79,7 @@ func Classify(o Observed) *Fault {
 		f.Engine = o.Engine
 		f.Reason = firstLine(f.Reason, 500)
 		if f.Class == FaultAuth {
-			f.Reason += "; log in with the engine, or put its key into .ferry/credentials.json"
+			f.Reason += "; " + cmp.Or(o.KeyHint, "log in with the engine, or put its key into .ferry/credentials.json")
 		}
 	}
 	return f

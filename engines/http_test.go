@@ -146,7 +146,7 @@ func TestHTTPFaults(t *testing.T) {
 		{"429 for a long time", fails(429, "", "Retry-After", "3600"), engines.FaultCredit, time.Hour, "Too Many"},
 		{"429 until a reset", fails(429, "", "X-RateLimit-Reset", "7200", "X-RateLimit-Remaining", "0"), engines.FaultCredit, 2 * time.Hour, "Too Many"},
 		{"429 with a time in words", fails(429, `{"error":{"message":"try again in 20 minutes"}}`), engines.FaultCredit, 20 * time.Minute, "try again"},
-		{"401", fails(401, ""), engines.FaultAuth, 0, "Unauthorized"},
+		{"401", fails(401, ""), engines.FaultAuth, 0, "Unauthorized; run `ferry secret set WIRED`"},
 		{"403", fails(403, ""), engines.FaultAuth, 0, "Forbidden"},
 		{"404", fails(404, ""), engines.FaultEndpoint, 0, "Not Found"},
 		{"408", fails(408, ""), engines.FaultEndpoint, 0, "Request Timeout"},

@@ -82,7 +82,7 @@ func Probe(ctx context.Context, d ProbeDeps, c Config) Proof {
 	p := probe{ProbeDeps: d, config: c}
 	out := p.probe(ctx)
 	out.At = d.Now()
-	out.Reason = cut(redact.New(c.Secrets()).String(out.Reason), maxProbeReason)
+	out.Reason = p.shown(out.Reason)
 	return out
 }
 
@@ -177,6 +177,9 @@ func (p *probe) refused(ctx context.Context, err error, late string) Proof {
 	}
 	f := failureFault(failureOf(e, p.Now()), true, p.Now())
 	f.Engine = p.config.Name
+	if hint := p.config.keyHint(); f.Class == FaultAuth && hint != "" {
+		f.Reason += "; " + hint
+	}
 	return p.failed(f)
 }
 
@@ -244,9 +247,14 @@ func (p *probe) fault(class Class, reason string) *Fault {
 	return &Fault{Class: class, Reason: reason, Engine: p.config.Name}
 }
 
+// shown makes one redacted line of a text.
+func (p *probe) shown(s string) string {
+	return firstLine(redact.New(p.config.Secrets()).String(s), maxProbeReason)
+}
+
 func (p *probe) failed(f *Fault) Proof {
 	redacted := *f
-	redacted.Reason = cut(redact.New(p.config.Secrets()).String(f.Reason), maxProbeReason)
+	redacted.Reason = p.shown(f.Reason)
 	out := Proof{State: StateDown, Reason: redacted.Reason, Fault: &redacted}
 	if f.Class == FaultCredit {
 		out.State = StateExhausted

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/egress"
 	"github.com/ferry-fleet/ferry/internal/process"
 	"github.com/ferry-fleet/ferry/internal/redact"
 )
@@ -60,6 +61,8 @@ type Reply struct {
 	Started  time.Time
 	Duration time.Duration
 	OOM      bool
+	// Net is what a run with a list of hosts reached and was refused.
+	Net []egress.Decision
 	// Err is why the run did not start, why something of it may be alive, or why
 	// its log is not whole. It is never the engine's fault.
 	Err error
@@ -121,7 +124,12 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.Engine.Check(); err != nil {
 		return err
 	}
-	cmd, err := r.command()
+	way, err := r.outlet(ctx)
+	if err != nil {
+		return err
+	}
+	defer way.Close() // what it ends is of a box that has ended
+	cmd, err := r.command(way)
 	if err != nil {
 		return err
 	}
@@ -138,6 +146,7 @@ func (r *run) do(ctx context.Context) error {
 	done := make(chan process.Exit, 1)
 	go func() { done <- p.Wait() }()
 	exit, err := watch(ctx, r, p, done)
+	r.account(way)
 	err = errors.Join(err, cmd.Close(), r.out.close())
 	_, textual := r.out.parser.(*textParser)
 	r.reply.Exit, r.reply.OOM = exit.Code, exit.OOM
@@ -145,8 +154,8 @@ func (r *run) do(ctx context.Context) error {
 	return err
 }
 
-// command puts the engine into its box.
-func (r *run) command() (*box.Command, error) {
+// command puts the engine into its box, with its way out.
+func (r *run) command(way *outlet) (*box.Command, error) {
 	path := pathOf(r.Environ)
 	in, err := Resolve(r.Engine.Command, path)
 	if err != nil {
@@ -156,7 +165,7 @@ func (r *run) command() (*box.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	inv, err := r.Contract.Invoke(r.Engine, prompt, r.Box.Level)
+	inv, err := r.Contract.Invoke(way.engine, prompt, r.Box.Level)
 	if err != nil {
 		return nil, fmt.Errorf("engine %s: %w", r.Engine.Name, err)
 	}
@@ -168,8 +177,8 @@ func (r *run) command() (*box.Command, error) {
 	if prompt.File != "" {
 		spec.Binds = append(spec.Binds, box.Bind{Host: r.PromptDir})
 	}
-	spec.Env = withPath(Environ(r.Environ, r.Engine, r.Contract, spec.Level), in.PathDirs)
-	cmd, err := spec.Command(append([]string{in.Path}, inv.Args...))
+	spec.Env = withPath(Environ(r.Environ, way.engine, r.Contract, spec.Level), in.PathDirs)
+	cmd, err := way.attach(spec).Command(append([]string{in.Path}, inv.Args...))
 	if err != nil {
 		return nil, fmt.Errorf("box of engine %s: %w", r.Engine.Name, err)
 	}
@@ -262,7 +271,7 @@ func (r *run) finish(parsed Parsed, known bool) {
 	}
 	r.reply.Fault = Classify(Observed{
 		Engine: r.Engine.Name, Ended: r.reply.Ended, Exit: r.reply.Exit, Parsed: parsed,
-		Last: r.out.lastLine(), Known: known, Clock: clock, Now: time.Now(),
+		Last: r.out.lastLine(), Known: known, KeyHint: r.Engine.keyHint(), Clock: clock, Now: time.Now(),
 	})
 	if f := r.reply.Fault; f != nil {
 		f.Reason = r.Redact.String(f.Reason)

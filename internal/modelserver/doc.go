@@ -15,5 +15,7 @@
 //	request with one tool result  -> step 1, for example a text
 //	past the last step            -> a text that says the script is over
 //
-// A request that offers no tools (a CLI asking for a title) gets a text.
+// A request that offers no tools (a CLI asking for a title) gets a text. Beside the
+// wires a script can hold documents, such as a balance, for a GET. The server
+// listens on loopback or, without a port, in memory.
 package modelserver
