@@ -21,6 +21,7 @@ func claude() Contract {
 			"DISABLE_AUTOUPDATER":                      "1",
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		},
+		api:       api{base: "https://api.anthropic.com", variable: "ANTHROPIC_BASE_URL", key: "ANTHROPIC_API_KEY"},
 		Names:     []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "API_TIMEOUT_MS", "CLAUDE_CODE_MAX_RETRIES"},
 		HomeNames: []string{"CLAUDE_CONFIG_DIR"},
 		Login:     []string{".claude/.credentials.json", ".claude/settings.json", ".claude.json"},

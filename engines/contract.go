@@ -32,6 +32,9 @@ type Contract struct {
 	// directory. Those that exist are shown to the engine as private copies.
 	Login []string
 
+	// api is the endpoint that the CLI takes from a variable.
+	api api
+
 	// options are added where the args have none of their flags.
 	options []option
 	// after is the argument that options follow; "" is the front.
@@ -41,6 +44,10 @@ type Contract struct {
 	byStdin func() []string
 	parser  func() parser
 }
+
+// api is where a CLI asks unless a variable names another place, and the variable
+// of the key that it has there.
+type api struct{ base, variable, key string }
 
 // option is a flag with the arguments that set it.
 type option struct {
