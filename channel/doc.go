@@ -35,10 +35,16 @@
 // while. Nobody removes a file of another writer, and a writer removes its own loose files only after they are in a pack
 // that everybody has (Writer.SealLoose).
 //
+// A record may stand without its body, in its bare form, where the master's redaction names it: the header and the signatures
+// still prove its place, and what it says is what the redaction says. A machine takes the bodies that a redaction replaces out of
+// its store, its own files and its index.
+//
 // The state directory, readable by its owner only, one for each channel:
 //
 //	store.log    "ferrylg1", the channel's id, then one frame for each record in the order of ingest:
 //	             "\xf5FR" | 'o' (signed here) or 'f' (foreign) | length | CRC-32C of kind, length and record | the record's exact bytes
+//	             "O" and "F" are the same with zeros in the place of the body, once that was taken out
+//	store.punch  while bodies are being taken out: which
 //	index.db     SQLite over store.log up to an offset that is kept in it; deleted or damaged, it is rebuilt
 //	store.lock   held while anything is appended or indexed
 //

@@ -16,6 +16,7 @@ type Report struct {
 	Rejected    []Rejected // what cannot be read and was not reported by an earlier look
 	Parked      int        // records that wait for a predecessor
 	Republished int        // own files that were missing or damaged and were created again
+	Stripped    int        // records whose bodies were taken out of the store
 	Relayed     int        // files of other writers that had been missing for a while and were written again
 	Busy        bool       // another process was looking at the time, so this one did not
 }

@@ -66,6 +66,7 @@ func (s *scan) bodies(ctx context.Context) error {
 		if err := s.c.punch(holes); err != nil {
 			return err
 		}
+		s.report.Stripped += len(holes)
 	}
 	return s.c.stripped(ctx, queued, done)
 }

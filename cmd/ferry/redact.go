@@ -32,14 +32,19 @@ func (a *app) redactCommand() *cobra.Command {
 	var f redactFlags
 	cmd := &cobra.Command{
 		Use:   "redact RECORD|ORDER",
-		Short: "take a secret out of what is read",
+		Short: "take a secret out of the records",
 		Long: `Redact finds a text in one record, or in all records about an order, and puts
 ` + redactMark + ` in its place on every machine. Only the master can. The text is asked for, or
 read with --stdin; as an argument it would be seen by others and kept by the shell.
 
 Of an order, a verdict and a landing only the texts can change; a statement of who
-may do what cannot be redacted. The signed bytes stay in the folder and in archives,
-and whoever had them may have read the secret: change it too.`,
+may do what cannot be redacted.
+
+What was signed goes from the store, the index and the own files of every machine when
+the redaction comes to it, and from new archives. It stays on machines that are off until
+they are back, in copies that the carrier or a backup keeps, in older archives, in commits
+and in the logs of runs; those of this machine that hold the text are listed. Whoever
+had the folder may have read the secret: change it too.`,
 		Example: `  ferry channel redact t-first --reason "a token in the order" --dry-run
   pass show api-token | ferry channel redact t-first --stdin --reason "a token"
   ferry channel redact 3f2a9c01 --pattern 'AKIA[0-9A-Z]{16}' --reason "a key id"`,
@@ -76,6 +81,7 @@ type redactedShape struct {
 	DryRun  bool             `json:"dry_run"`
 	Records []redactedRecord `json:"records"`
 	Written []string         `json:"written"` // ids of the redactions
+	Files   []string         `json:"files"`   // of runs on this machine that hold the text
 }
 
 // redactedRecord is one record that holds the text.
@@ -114,7 +120,11 @@ func (a *app) redact(ctx context.Context, ref string, f redactFlags, in io.Reade
 			if err := p.redact(ctx, w, f.reason, &shape); err != nil {
 				return err
 			}
+			if err := p.takeOut(ctx); err != nil {
+				return err
+			}
 		}
+		shape.Files = p.runFiles(find)
 		if err := a.print(shape, func(w io.Writer) { a.redactedText(w, &shape) }); err != nil {
 			return err
 		}
@@ -181,7 +191,7 @@ func (p *project) masterWriter(ctx context.Context) (*channel.Writer, error) {
 
 // redactions finds the records that hold the text, and how they would read.
 func (p *project) redactions(ctx context.Context, ref string, find *regexp.Regexp) (redactedShape, error) {
-	shape := redactedShape{Records: []redactedRecord{}, Written: []string{}}
+	shape := redactedShape{Records: []redactedRecord{}, Written: []string{}, Files: []string{}}
 	entries, err := p.redactable(ctx, ref)
 	if err != nil {
 		return shape, err
@@ -305,10 +315,14 @@ func (a *app) redactedText(w io.Writer, s *redactedShape) {
 			fmt.Fprintf(w, "%s %s by %s: stays in %s, which cannot be redacted\n", r.ID[:8], r.Type, r.Writer, strings.Join(r.Stays, ", "))
 		}
 	}
+	for _, file := range s.Files {
+		fmt.Fprintf(w, "not a record, and stays as it is: %s\n", file)
+	}
 	if s.DryRun {
 		fmt.Fprintln(w, "nothing was written; without --dry-run these read "+redactMark)
 		return
 	}
+	fmt.Fprintln(w, "what was signed is gone from the store and the files of this machine, and goes from others when this comes to them")
 	fmt.Fprintln(w, "next: change the secret; whoever had the folder may have read it")
 }
 
