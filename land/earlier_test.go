@@ -83,6 +83,7 @@ func carry(a, b *fleet) {
 
 // TestTwoMachinesLandOnce lands on two clones whose channels have not been synced.
 func TestTwoMachinesLandOnce(t *testing.T) {
+	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", nil)
 	a.work(id, fixed)
@@ -109,6 +110,7 @@ func TestTwoMachinesLandOnce(t *testing.T) {
 // TestAnotherMachineRecordsWhatWasPushed kills a landing after its push, for good: whoever may land ends the order, and
 // believes no more of the remote than the records confirm.
 func TestAnotherMachineRecordsWhatWasPushed(t *testing.T) {
+	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", reviewed)
 	a.work(id, fixed)
@@ -170,6 +172,7 @@ func TestAnotherMachineRecordsWhatWasPushed(t *testing.T) {
 // TestWhatWasPushedElsewhere takes over a landing on another branch than the order's, of an order that was cancelled
 // before the record came.
 func TestWhatWasPushedElsewhere(t *testing.T) {
+	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", nil)
 	a.work(id, fixed)
@@ -216,6 +219,7 @@ func (f *fleet) fork(do func()) {
 
 // TestAForkTakesNothingOffABranch lands a result whose writer is found to have forked afterwards.
 func TestAForkTakesNothingOffABranch(t *testing.T) {
+	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", reviewed)
 	var b *afar
@@ -264,6 +268,7 @@ func TestAForkTakesNothingOffABranch(t *testing.T) {
 
 // TestAForkAfterAMastersLanding changes nothing: the master has said what landed.
 func TestAForkAfterAMastersLanding(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	f.fork(func() {
@@ -280,6 +285,7 @@ func TestAForkAfterAMastersLanding(t *testing.T) {
 
 // TestAnUnmarkedLandingIsAccepted has the commit of a lost landing on the branch, and no ref that marks it.
 func TestAnUnmarkedLandingIsAccepted(t *testing.T) {
+	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", nil)
 	var b *afar

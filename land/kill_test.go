@@ -110,6 +110,7 @@ func (a *afar) crash(after string) {
 }
 
 func TestACrashAfterTheBranchMoved(t *testing.T) {
+	t.Parallel()
 	byLand := func(f *fleet) { f.want(f.land("t-1").Decision.Code == land.CodeAlreadyLanded) }
 	byRepair := func(f *fleet) {
 		n, err := land.Repair(f.t.Context(), f.spec(""))
@@ -142,6 +143,7 @@ func TestACrashAfterTheBranchMoved(t *testing.T) {
 }
 
 func TestACrashBeforeTheBranchMoved(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	f.work(id, fixed)
@@ -158,6 +160,7 @@ func TestACrashBeforeTheBranchMoved(t *testing.T) {
 }
 
 func TestACrashAfterTheRecord(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	f.work(id, fixed)
@@ -174,6 +177,7 @@ func TestACrashAfterTheRecord(t *testing.T) {
 }
 
 func TestALandedRefWithoutAJournalIsRecorded(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	task := f.work(id, fixed)
@@ -205,6 +209,7 @@ func TestALandedRefWithoutAJournalIsRecorded(t *testing.T) {
 
 // TestChecksOfAKilledLandingAreSwept kills a landing while it checks the merge: the next one removes what it left.
 func TestChecksOfAKilledLandingAreSwept(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	f.work(id, fixed)

@@ -23,6 +23,7 @@ var (
 func reviewed(o *ferry.Order) { o.NeedsReview = true }
 
 func TestAcceptedWorkLandsInACleanCheckout(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	old := ferry.Commit(f.git("rev-parse", "main"))
 	id := f.order("t-1", reviewed)
@@ -69,6 +70,7 @@ func TestAcceptedWorkLandsInACleanCheckout(t *testing.T) {
 }
 
 func TestSentBackWorkBeginsAgainAndLands(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", reviewed)
 	first := f.work(id, fixed)
@@ -102,6 +104,7 @@ func TestSentBackWorkBeginsAgainAndLands(t *testing.T) {
 }
 
 func TestRefutedWorkIsNeitherAcceptedNorLanded(t *testing.T) {
+	t.Parallel()
 	for name, files := range map[string]map[string]string{"failing check": {"add.sh": "echo 4\n"}, "nothing done": nil} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, broken)
@@ -126,6 +129,7 @@ func TestRefutedWorkIsNeitherAcceptedNorLanded(t *testing.T) {
 }
 
 func TestAnEditedCheckIsSeen(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", func(o *ferry.Order) { o.Land = true })
 	task := f.work(id, map[string]string{"check.sh": "true\n"})
@@ -142,6 +146,7 @@ func TestAnEditedCheckIsSeen(t *testing.T) {
 }
 
 func TestAResultThatGitDoesNotConfirmIsRefused(t *testing.T) {
+	t.Parallel()
 	hide := func(r *ferry.Result) { // extra is outside what the order touches
 		r.Files, r.Facts.Outside = slices.DeleteFunc(r.Files, func(f ferry.File) bool { return f.Path == "extra" }), nil
 	}
@@ -175,6 +180,7 @@ func TestAResultThatGitDoesNotConfirmIsRefused(t *testing.T) {
 }
 
 func TestApprovalAndDenial(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", func(o *ferry.Order) { o.NeedsReview, o.NeedsApproval = true, true })
 	f.work(id, fixed)
@@ -200,6 +206,7 @@ func TestApprovalAndDenial(t *testing.T) {
 }
 
 func TestMovedTarget(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		moved  map[string]string
@@ -266,6 +273,7 @@ func (f *fleet) followTheRemedy(id ferry.RecordID) {
 }
 
 func TestTheMergeIsCheckedWithTheCachesOfTheTip(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", func(o *ferry.Order) {
 		o.Checks = []string{`test -z "$FERRY_CACHE" || grep -q world "$FERRY_CACHE/README"`}
@@ -284,6 +292,7 @@ func TestTheMergeIsCheckedWithTheCachesOfTheTip(t *testing.T) {
 }
 
 func TestAFileInTheWayIsNamed(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", nil)
 	f.work(id, map[string]string{"add.sh": fixed["add.sh"], "notes.txt": "the engine's\n"})
@@ -308,6 +317,7 @@ func TestAFileInTheWayIsNamed(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	f.git("branch", "next")
 	id := f.order("t-1", func(o *ferry.Order) { o.Target = "" })
@@ -340,6 +350,7 @@ func TestTargets(t *testing.T) {
 }
 
 func TestTwoLandingsAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	for commits, moved := range map[string]map[string]string{"2": nil, "3": {"README": "hello world\n"}} {
 		t.Run(commits+" commits", func(t *testing.T) { landTwice(t, moved, commits) })
 	}
@@ -379,6 +390,7 @@ func landTwice(t *testing.T, moved map[string]string, commits string) {
 }
 
 func TestReceipt(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	id := f.order("t-1", reviewed)
 	f.work(id, fixed)

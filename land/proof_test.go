@@ -92,6 +92,7 @@ func proven(t *testing.T, moved bool) (*fleet, land.Outcome, []byte) {
 
 // A receipt holds without what was redacted, and only with the redaction.
 func TestAReceiptOfRedactedRecords(t *testing.T) {
+	t.Parallel()
 	f, out, _ := proven(t, true)
 	task := f.task(out.Order)
 	order, result := *task.Order, *task.Results[0].Result
@@ -121,6 +122,7 @@ func TestAReceiptOfRedactedRecords(t *testing.T) {
 }
 
 func TestAReceiptProvesALandingByItself(t *testing.T) {
+	t.Parallel()
 	for _, moved := range []bool{false, true} {
 		f, out, file := proven(t, moved)
 		p, err := verified(file)
@@ -151,6 +153,7 @@ func TestAReceiptProvesALandingByItself(t *testing.T) {
 }
 
 func TestNoChangedByteIsAccepted(t *testing.T) {
+	t.Parallel()
 	_, _, file := proven(t, false)
 	_, entries := takeApart(t, file)
 	if _, err := verified(reseal(file, len(entries))); err != nil {
@@ -176,6 +179,7 @@ func TestNoChangedByteIsAccepted(t *testing.T) {
 }
 
 func TestNoRecordCanBeLeftOutOrExchanged(t *testing.T) {
+	t.Parallel()
 	f, _, file := proven(t, false)
 	_, _, other := proven(t, false)
 	top, entries := takeApart(t, file)
@@ -223,6 +227,7 @@ func topOf(t *testing.T, record []byte) []byte {
 }
 
 func TestNoReceiptOfWhatHasNotLanded(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, broken)
 	f.work(f.order("t-1", nil), fixed)
 	if _, err := land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1"); err == nil || !strings.Contains(err.Error(), "has not landed") {
@@ -243,6 +248,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 
 // TestAReceiptOutlivesItsBuilder revokes the agent after its work has landed.
 func TestAReceiptOutlivesItsBuilder(t *testing.T) {
+	t.Parallel()
 	f, _, file := proven(t, false)
 	p, err := verified(file)
 	f.must(err)
