@@ -283,11 +283,23 @@ func (p *configParser) table(prefix string, tree map[string]any) error {
 
 // note keeps the line of a key for what is found out about it later.
 func (p *configParser) note(name string) {
-	p.c.Where[name] = lineOf{p.file, p.lines[name]}
+	p.c.Where[name] = lineOf{p.file, p.line(name)}
+}
+
+// line gives the line of a key or table. A table that is only in the names of
+// others stands where the first of them does.
+func (p *configParser) line(name string) int {
+	first := p.lines[name]
+	for key, line := range p.lines {
+		if strings.HasPrefix(key, name+".") && (first == 0 || line < first) {
+			first = line
+		}
+	}
+	return first
 }
 
 func (p *configParser) mistake(key, why, next string) *configError {
-	return &configError{file: p.file, line: p.lines[key], key: key, why: why, next: next}
+	return &configError{file: p.file, line: p.line(key), key: key, why: why, next: next}
 }
 
 // refused says why a value is none, and what is wanted instead.

@@ -74,7 +74,7 @@ func engineKeys() []engineKey {
 		{keyText{"timeout", `seconds, or "30m"`, "the one above the tables", "longest run"}, func(e *engineTable, v any) error { return setDuration(&e.Timeout, v) }},
 		{keyText{"stall", `seconds without a byte of output, or "10m"`, "the one above the tables", "longest silence"}, func(e *engineTable, v any) error { return setDuration(&e.Stall, v) }},
 		{keyText{"bypass", "true or false", "the one above the tables", "inside the box it asks nobody"}, func(e *engineTable, v any) error { return setSaid(&e.Bypass, v) }},
-		{keyText{"net", `"open", "none" or "allow:host,host"`, "`net` of [box]", "what a run may reach"}, setNet},
+		{keyText{"net", `"open", "none", "allow" or "allow:host,host"`, "`net` of [box]", "what a run may reach: anything, nothing, what the command is known to need, or these hosts"}, setNet},
 	}
 }
 
@@ -201,15 +201,11 @@ func (p *configParser) engines(v any) error {
 	return nil
 }
 
-// engine reads one table. Where it has no line of its own, its first key has.
+// engine reads one table.
 func (p *configParser) engine(e *engineTable, full string, tree map[string]any) error {
 	p.note(full)
 	for _, name := range sortedKeys(tree) {
 		key := full + "." + name
-		if at, ok := p.lines[key]; ok && (p.lines[full] == 0 || at < p.lines[full]) {
-			p.lines[full] = at
-			p.note(full)
-		}
 		all := engineKeys()
 		i := slices.IndexFunc(all, func(k engineKey) bool { return k.name == name })
 		if i < 0 {

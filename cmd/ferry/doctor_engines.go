@@ -64,7 +64,11 @@ func (d *doctor) checkEngine(ctx context.Context, p *project, name string, e *re
 		if key != "" {
 			detail = key + ": " + detail
 		}
-		d.say(name, statusFail, where+": "+detail, "mend it in "+where)
+		fix := "mend it in " + where
+		if e.Unusable != "" {
+			fix = "set it and start the worker again, or name another in " + where
+		}
+		d.say(name, statusFail, where+": "+detail, fix)
 		return false
 	}
 	if e.Kind == engines.KindHTTP {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
@@ -35,6 +36,9 @@ func readFerryman(path string) (ferryman, error) {
 	}
 	if err != nil {
 		return ferryman{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	if !utf8.Valid(data) {
+		return ferryman{}, fmt.Errorf("read %s: it is no UTF-8 text, and nothing of it is taken over", path)
 	}
 	f := ferryman{path: path, tables: map[ferry.EngineName][]string{}}
 	f.c.Where = map[string]lineOf{}
@@ -122,7 +126,9 @@ func (f *ferryman) takeEngine(name, value string) (known bool, err error) {
 		f.c.Engine = map[ferry.EngineName]*engineTable{}
 	}
 	f.c.Engine[n] = e
-	f.tables[n] = append(f.tables[n], all[i].name+" = "+tomlValue(v))
+	start := all[i].name + " = "
+	f.tables[n] = slices.DeleteFunc(f.tables[n], func(line string) bool { return strings.HasPrefix(line, start) }) // the last one counts
+	f.tables[n] = append(f.tables[n], start+tomlValue(v))
 	return true, nil
 }
 
@@ -133,6 +139,7 @@ func (f *ferryman) agree() {
 			f.other = append(f.other, fmt.Sprintf("left engine.%s: engines does not name it", n))
 			delete(f.c.Engine, n)
 			delete(f.tables, n)
+			f.taken = slices.DeleteFunc(f.taken, func(key string) bool { return strings.HasPrefix(key, fmt.Sprintf("engine.%s.", n)) })
 		}
 	}
 	f.c.Engines = slices.DeleteFunc(f.c.Engines, func(n ferry.EngineName) bool {
