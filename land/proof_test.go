@@ -102,6 +102,13 @@ func TestAReceiptOfRedactedRecords(t *testing.T) {
 	f.must(err)
 	file, err := land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1")
 	f.must(err)
+	r, err := f.ch.Refresh(t.Context())
+	f.must(err)
+	again, err := land.MakeReceiptFile(t.Context(), f.ch, f.gate, "t-1")
+	f.must(err)
+	if r.Stripped != 2 || !bytes.Equal(file, again) {
+		t.Errorf("with %d bodies out of the store the receipt is another one", r.Stripped)
+	}
 	p, err := verified(file)
 	f.must(err)
 	if !p.OK || p.State != ferry.StateLanded || p.Commit != out.Commit || len(p.Did) != 5 {
