@@ -252,7 +252,10 @@ func (f *fold) attempts() {
 	for _, r := range f.claims {
 		claims[r.ID] = r
 	}
-	at, begun := map[RecordID]int{}, map[place]bool{}
+	at, begun, handed := map[RecordID]int{}, map[place]bool{}, map[place]bool{}
+	for _, r := range f.handed { // work that is there counts, and what rests on it, however late it began
+		handed[place{0, r.Writer, r.Body.(*Result).Start}] = true
+	}
 	starts := inChain(f.starts)
 	slices.SortStableFunc(starts, func(a, b Record) int { return cmp.Compare(a.Body.(*Start).Attempt, b.Body.(*Start).Attempt) })
 	for _, r := range starts {
@@ -260,7 +263,7 @@ func (f *fold) attempts() {
 		if b.Attempt > max(maxSkip, f.t.Attempt+1) {
 			break
 		}
-		if !f.addressed(r.Writer) || f.late(r.Writer, b.Attempt) {
+		if !f.addressed(r.Writer) || f.late(r.Writer, b.Attempt) && !handed[place{0, r.Writer, r.ID}] {
 			continue
 		}
 		c, ok := claims[b.Claim]

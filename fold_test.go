@@ -414,6 +414,7 @@ func TestFinalStatesAreNeverLeft(t *testing.T) {
 	s := chapter().interrupt("k", ferry.ActionKill).land("result2-gale", "").ask("q3", "other").answer("q3", "cancel").
 		add("c", master, &ferry.Cancel{Order: id("order")}).
 		add("twice", gale, &ferry.Result{Order: id("order"), Attempt: 2, Start: id("start2-gale"), Summary: "refute"}).
+		retire("over", ferry.Retire{Start: id("start1-gale"), Overdue: true}).
 		add("undo", master, &ferry.Answer{Order: id("order"), Question: id("q3"), Option: "retry"})
 	rapid.Check(t, func(t *rapid.T) {
 		// A writer's records come in the order of its chain.

@@ -29,7 +29,8 @@ func (f *fold) bar() {
 	f.t.Next.Barred = slices.Sorted(maps.Keys(f.barred))
 }
 
-// late reports whether an attempt of a writer comes after one of its own that ran over its time.
+// late reports whether an attempt of a writer comes after one of its own that ran over its time. It counts only if it has a
+// result: what has landed may rest on that.
 func (f *fold) late(w WriterID, attempt int64) bool {
 	last, ok := f.barred[w]
 	return ok && attempt > last

@@ -77,9 +77,14 @@ func TestOverdue(t *testing.T) {
 	if d := cmp.Diff([]ferry.WriterID{wisp}, got.Next.Barred); d != "" {
 		t.Errorf("barred (-want +got):\n%s", d)
 	}
-	got = over(newStory(review).start(wisp, 1)).work(wisp, 2, "").fold(nil)
-	if got.Attempt != 1 || len(got.Results) != 0 {
-		t.Errorf("attempt %d, %d results: what it started later counts", got.Attempt, len(got.Results))
+	got = over(newStory(review).start(wisp, 1)).start(wisp, 2).fold(nil)
+	if got.Attempt != 1 || got.State != ferry.StateOpen {
+		t.Errorf("attempt %d, state %s: what it started later counts", got.Attempt, got.State)
+	}
+	s := newStory(review).work(wisp, 1, "").verdict("v", master, "result1-wisp", ferry.DecisionChanges).work(wisp, 2, "").
+		verdict("w", master, "result2-wisp", ferry.DecisionKeep).land("result2-wisp", "w")
+	if got := over(s).fold(nil); got.State != ferry.StateLanded {
+		t.Errorf("the word of one who did not know that it had landed: %s", got.State)
 	}
 	if got := over(newStory(review).work(wisp, 1, "")).fold(nil); got.Standing != id("result1-wisp") {
 		t.Errorf("the result of the attempt itself does not stand: %s", got.State)
@@ -87,7 +92,7 @@ func TestOverdue(t *testing.T) {
 	if got := over(newStory(review).start(wisp, 1)).start(gale, 2).fold(nil); got.Holder != gale {
 		t.Errorf("another writer's start: held by %s", got.Holder)
 	}
-	s := over(newStory(review).start(wisp, 1))
+	s = over(newStory(review).start(wisp, 1))
 	if got := s.fold(nil); !slices.Contains(got.Next.Failed, id("x")) || got.Failures != 0 {
 		t.Errorf("a retry would forgive %v, and %d failures count", got.Next.Failed, got.Failures)
 	}

@@ -165,7 +165,7 @@ type Stop struct {
 
 // Retire ends a start, or a claim that was never started, of a writer that is gone. It is the word of the order's issuer,
 // the master or a dispatcher about somebody else's attempt; the writer's own word is a Stop. Overdue says that the start ran
-// for longer than the order gives an attempt: what the writer starts of the order after it does not count.
+// for longer than the order gives an attempt: what the writer starts of the order after it does not count, unless it comes to a result.
 type Retire struct {
 	Order   RecordID `json:"order"`
 	Start   RecordID `json:"start"`

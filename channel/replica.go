@@ -195,7 +195,7 @@ func (r *Replica) key(ch chain) (sign.PublicKey, ferry.RecordID, bool) {
 // unknown takes in the root record itself and one that a recovery key vouches for; everything else of a writer without a key waits.
 func (r *Replica) unknown(u form, ch chain) Verdict {
 	id := ferry.RecordID(u.ID())
-	if u.Header().Type == string(ferry.TypeRoot) {
+	if h := u.Header(); h.Type == string(ferry.TypeRoot) && h.Epoch == 1 && h.Seq == 1 {
 		root, err := openRoot(u.Bytes())
 		if err != nil {
 			root, err = openHeir(u.Bytes(), r.spec.ID)

@@ -160,3 +160,23 @@ func TestReplicaParksLittle(t *testing.T) {
 	}
 	put(t, r, worker, &ferry.Note{Kind: "x", Text: "goes on"})
 }
+
+// The next version of the root waits for the key of its writer like every other record, when it comes before the first.
+func TestReplicaRootInAnyOrder(t *testing.T) {
+	r, master, _ := seed(t)
+	next := *r.Roster().Root().Body.(*ferry.Root)
+	next.Version, next.Prev = 2, r.Roster().Root().ID
+	id := put(t, r, master, &next)
+	put(t, r, master, &ferry.Note{Kind: "x", Text: "after it"})
+	all := slices.Collect(r.Records())
+	slices.Reverse(all)
+	again := channel.NewReplica(channel.ReplicaSpec{ID: toFile(t, first(r)).id, Judge: judge})
+	for _, data := range all {
+		if v := again.Add(data); v.Kind == channel.Refused {
+			t.Errorf("%s is refused: %s", v.ID.Short(), v.Reason)
+		}
+	}
+	if n := len(slices.Collect(again.Records())); n != len(all) || again.Roster().Root().ID != id {
+		t.Errorf("%d of %d records, root %s, want %s", n, len(all), again.Roster().Root().ID.Short(), id.Short())
+	}
+}

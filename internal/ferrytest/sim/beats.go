@@ -70,7 +70,10 @@ func (m *machine) beatIfDue() {
 	}
 	c := m.clock()
 	b = m.work.fleet.Beat(c, b)
-	m.work.fleet.Beaten(c, b, true)
+	if m.work.fleet.Beaten(c, b, !m.full); m.full {
+		m.beats.last, m.beats.news, m.work.planned = now, true, -1
+		return
+	}
 	m.w.check.beat(m, &b)
 	if !m.beats.made {
 		m.beats.made = true

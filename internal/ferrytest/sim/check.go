@@ -149,26 +149,35 @@ func (c *checker) took(m *machine, id ferry.RecordID) {
 	}
 }
 
-// terminal is I5: a machine never sees an order leave a final state. A fork voids acts of its writer, so there it may.
+// terminal is I5: a machine never sees an order leave a final state. A fork or a revocation voids acts of its writer, so it may
+// where such a writer has acted on the order.
 func (c *checker) terminal(m *machine) {
 	touched := m.touched
 	m.touched = m.touched[:0]
-	if c.w.sc.Faults&(faultClone|faultByzantine) != 0 {
-		return
-	}
 	for len(c.final) <= m.i {
 		c.final = append(c.final, map[ferry.RecordID]ferry.State{})
 	}
 	for _, o := range touched {
 		t, ok := m.rep.Task(o.id)
 		was := c.final[m.i][o.id]
-		if was != "" && (!ok || !t.State.Final() || was == ferry.StateLanded && t.State != was) {
+		if was != "" && (!ok || !t.State.Final() || was == ferry.StateLanded && t.State != was) && !c.voidable(o) {
 			c.fail(m, "I5", "%s was %s and is %s", o.order.Label, was, t.State)
 		}
 		if ok && t.State.Final() {
 			c.final[m.i][o.id] = t.State
 		}
 	}
+}
+
+// voidable reports whether acts on an order can be voided later: those of a member that breaks the rules, or whose key two
+// machines have.
+func (c *checker) voidable(o *ordered) bool {
+	for _, r := range c.w.records {
+		if r.order == o && !r.by.honest() {
+			return true
+		}
+	}
+	return false
 }
 
 // life notes that a start showed life at a machine.
@@ -256,7 +265,11 @@ func (w *world) checkLanding(by *machine, order ferry.RecordID, l landing) {
 // meanwhile, like a fork of the builder, is for a person to see.
 func (c *checker) kept(o *ferry.Outturn) bool {
 	return slices.ContainsFunc(o.Verdicts, func(v ferry.Review) bool {
-		judge := c.w.records[v.ID].by
-		return v.Decision == ferry.DecisionKeep && judge.may(ferry.GrantReview) && judge.id != o.Writer
+		word := c.w.records[v.ID]
+		may := word.by.may(ferry.GrantReview) || word.by.deputy && word.nth <= deputyUses
+		if word.by.deputy && may {
+			c.w.seen(sawDeputy)
+		}
+		return v.Decision == ferry.DecisionKeep && may && word.by.id != o.Writer
 	})
 }

@@ -20,6 +20,8 @@ func (w *world) planFaults() {
 	})
 	w.every(faultFlood, w.sc.flood, func() { w.stranger.strike(w) })
 	w.every(faultWall, w.sc.wall, w.stepWall)
+	w.every(faultDisk, w.sc.disk, w.fillDisk)
+	w.planAuthority()
 	if m := w.machines[len(w.machines)-1]; m.copyOf != nil {
 		w.time.at(w.span(3*time.Minute, 10*time.Minute), func() { w.cloneOf(m) })
 	}

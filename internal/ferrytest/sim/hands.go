@@ -71,7 +71,7 @@ func (m *machine) workerBoots() {
 	if m.work.slots == 0 {
 		m.work.slots = 1 + m.i%2
 	}
-	m.work.fleet = worker.NewFleet(worker.FleetSpec{Channel: m.w.channel, Me: m.id, Boot: m.boots})
+	m.work.fleet = worker.NewFleet(worker.FleetSpec{Channel: m.w.channel, Me: m.id, Boot: m.boots, Timing: worker.Timing{Check: checkTime}})
 	m.w.check.rest(m)
 	m.work.base = time.Second
 	if m.w.sc.Mutant == MutantLapseBoot && m.died > 0 && m.works() {
@@ -134,11 +134,15 @@ func (m *machine) plan() {
 	in := worker.Input{
 		Now: m.wall(m.w.time.now), Clock: c, Me: m.id, Agent: m.name, Tasks: tasks, Running: m.runningView(), Slots: m.work.slots,
 		Backoff: func(n int) time.Duration { return time.Duration(n) * 10 * time.Second }, Fleet: m.work.fleet,
+		Dispatch: m.may(ferry.GrantDispatch),
 	}
 	if !m.mayAct() {
 		m.w.seen(sawBehind)
 		in.Stopped = "a head of the authority that others have seen is missing here"
 		m.planIn(15 * time.Second)
+	}
+	if m.full {
+		in.Stopped = "the disk has no room"
 	}
 	steps, next := worker.Plan(in)
 	for _, s := range m.mutate(steps, tasks) {
@@ -178,6 +182,9 @@ func (m *machine) runningView() map[ferry.RecordID]worker.Running {
 // do carries out one step.
 func (m *machine) do(s worker.Step) {
 	o := m.w.byID[s.Order]
+	if m.full && s.Do != worker.DoCancel && s.Do != worker.DoHold {
+		return // emptyDisk plans again
+	}
 	switch s.Do {
 	case worker.DoBegin:
 		if claim, ok := m.claim(o, s); ok {
@@ -201,6 +208,12 @@ func (m *machine) do(s worker.Step) {
 	case worker.DoRelease:
 		m.w.trace(m, "release", uint64(o.n))
 		m.write(&ferry.Stop{Order: s.Order, Claim: s.Claim, Reason: s.Why, Note: s.Reason})
+	case worker.DoRetire:
+		m.w.trace(m, "overdue", uint64(o.n))
+		if _, ok := m.write(&ferry.Retire{Order: s.Order, Start: s.Start, Overdue: true, Reason: s.Reason}); ok {
+			m.w.seen(sawOverdue)
+			m.work.fleet.Retired(s.Start)
+		}
 	case worker.DoAsk:
 		m.w.trace(m, "ask", uint64(o.n))
 		m.write(s.Ask)
@@ -332,7 +345,9 @@ func (m *machine) submit(e *engine, c ferry.Commit) {
 		if e.o.results == 2 {
 			w.stats.Second++
 		}
+		return
 	}
+	m.later(func() { m.handIn(e) })
 }
 
 // end writes why an attempt ended without a result.
@@ -341,7 +356,13 @@ func (m *machine) end(e *engine, why ferry.StopReason) {
 	e.ending = true
 	if _, ok := m.write(&ferry.Stop{Order: e.order, Start: e.start, Reason: why}); ok {
 		m.forget(e)
+		return
 	}
+	m.later(func() {
+		if m.engineOf(e.start) == e {
+			m.end(e, why)
+		}
+	})
 }
 
 func (m *machine) forget(e *engine) {

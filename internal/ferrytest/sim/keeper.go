@@ -25,7 +25,7 @@ func (m *machine) keeperBoots() {
 }
 
 func (m *machine) keeperActs() {
-	if !m.may(ferry.GrantReview) || m.review.version == m.work.version && !m.review.due(m) {
+	if !m.may(ferry.GrantReview) && !m.delegated() || m.review.version == m.work.version && !m.review.due(m) {
 		return
 	}
 	m.review.version = m.work.version
@@ -41,7 +41,9 @@ func (m *machine) keeperActs() {
 				m.landSoon(&t)
 			}
 		case ferry.StateAccepted:
-			m.landSoon(&t)
+			if m.may(ferry.GrantLand) {
+				m.landSoon(&t)
+			}
 		}
 	}
 }
@@ -79,7 +81,9 @@ func (m *machine) fetch(order, result ferry.RecordID, c ferry.Commit) {
 			v.Decision, v.Notes = ferry.DecisionChanges, "do it again"
 		}
 		m.w.trace(m, "verdict "+string(v.Decision), uint64(ord.n))
-		m.write(v)
+		if _, ok := m.write(v); !ok {
+			m.later(func() { m.fetch(order, result, c) })
+		}
 	})
 }
 
@@ -191,7 +195,10 @@ func (m *machine) landed(t *ferry.Task, c ferry.Commit) {
 		}
 	}
 	m.w.trace(m, "landed", uint64(m.w.byID[t.ID].n))
-	m.write(&ferry.Landed{Order: t.ID, Result: g.result, Verdict: verdict, Target: t.Order.Target, Old: g.parent, Commit: c})
+	_, ok := m.write(&ferry.Landed{Order: t.ID, Result: g.result, Verdict: verdict, Target: t.Order.Target, Old: g.parent, Commit: c})
+	if !ok && m.full {
+		m.landLater(t.ID)
+	}
 }
 
 // counts reports whether a result is one of the order's.

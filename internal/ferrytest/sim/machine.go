@@ -19,13 +19,16 @@ type machine struct {
 	key    sign.Key
 	id     ferry.WriterID
 	clocks
-	up      bool
-	gone    bool // for good
-	boots   int64
-	died    instant
-	stopped bool // it found records of its own key that it did not write
-	rogue   *rogue
-	copyOf  *machine // a clone: it began with the disk and the key of another
+	up       bool
+	gone     bool // for good
+	boots    int64
+	died     instant
+	full     bool // its disk has no room
+	deputy   bool // it reviews as a delegate
+	verdicts int  // that are in the deputy's chain
+	stopped  bool // it found records of its own key that it did not write
+	rogue    *rogue
+	copyOf   *machine // a clone: it began with the disk and the key of another
 
 	disk disk
 	rep  *channel.Replica
@@ -120,10 +123,13 @@ func (m *machine) look() {
 
 // act lets the roles of the machine act. Each of its writes can be its last.
 func (m *machine) act() {
-	if m.w.closing {
+	switch {
+	case m.w.closing:
 		return
-	}
-	if len(m.twins) > 0 {
+	case m.full:
+		m.actFull()
+		return
+	case len(m.twins) > 0:
 		m.twinsAct()
 	}
 	m.watchFences()
@@ -137,8 +143,10 @@ func (m *machine) act() {
 // poll looks at the folder every now and then, whatever was noticed, and puts back own files that are missing.
 func (m *machine) poll() {
 	m.after(m.w.sc.poll, func() {
-		m.heal()
-		m.relay()
+		if !m.full {
+			m.heal()
+			m.relay()
+		}
 		if m.works() && !m.w.sc.Peer && !m.w.closing {
 			m.lookAround()
 		}
@@ -163,6 +171,8 @@ func (m *machine) ingest() {
 			n.mark(f) // and the whole of it with the next look
 		case v.beat != nil:
 			m.hear(v.beat, m.w.carrier.paths[f].owner)
+		case m.full:
+			n.mark(f) // beats are read all the same
 		case v.data != nil:
 			m.read(v.data)
 		case v.deleted:
@@ -209,8 +219,11 @@ func (m *machine) hold(v channel.Verdict) {
 func (m *machine) sync() { m.disk.synced = len(m.disk.store) }
 
 // write seals a record, makes it durable and publishes it. With ok false the machine died on the way, and the caller must
-// leave at once.
+// leave at once; or its disk has no room, and nothing is signed.
 func (m *machine) write(b ferry.Body) (id ferry.RecordID, ok bool) {
+	if m.full {
+		return id, false
+	}
 	file, id, err := m.rep.Seal(m.key, m.wall(m.w.time.now), b)
 	switch {
 	case errors.Is(err, channel.ErrForked), errors.Is(err, channel.ErrNotMember):
@@ -264,7 +277,7 @@ func (m *machine) publish(data []byte) {
 func (m *machine) put(data []byte) {
 	f := m.w.carrier.create(path{owner: m.i, first: data})
 	m.disk.own = append(m.disk.own, ownFile{f, data})
-	m.w.carrier.write(m.i, f, version{data: data})
+	m.w.carrier.write(m.i, f, m.half(data))
 }
 
 // relayAfter is how long a member waits for the owner of a file that was deleted before it puts in a copy of its own.
@@ -317,7 +330,7 @@ func (m *machine) crash(down time.Duration, forGood bool) {
 func (m *machine) start() {
 	w := m.w
 	m.boots++
-	m.up, m.looking, m.planned = true, false, false
+	m.up, m.looking, m.planned, m.full = true, false, false, false
 	m.boot(w.time.now)
 	w.trace(m, "boot", uint64(m.boots))
 	m.rep, m.held, m.lost = w.newReplica(), map[ferry.RecordID]bool{}, nil

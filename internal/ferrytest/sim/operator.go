@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
@@ -48,6 +49,10 @@ func (m *machine) issue(o *ordered) bool {
 
 // durable notes that an order exists from here on.
 func (w *world) durable(id ferry.RecordID, b ferry.Body) {
+	if r := w.records[id]; r.by.deputy && b.Type() == ferry.TypeVerdict {
+		r.by.verdicts++
+		r.nth = r.by.verdicts
+	}
 	order, ok := b.(*ferry.Order)
 	if !ok {
 		return
@@ -79,10 +84,20 @@ func (m *machine) tendOrders() {
 		case t.State == ferry.StateFailed && len(t.Next.Failed) > 0:
 			m.w.trace(m, "retry", uint64(o.n))
 			m.write(&ferry.Interrupt{Order: t.ID, Action: ferry.ActionRetry, Seen: t.Next.Failed})
+		case t.Next.Claimable && m.w.allBarred(&t):
+			m.w.trace(m, "retry", uint64(o.n))
+			m.write(&ferry.Interrupt{Order: t.ID, Action: ferry.ActionRetry, Seen: t.Next.Failed})
 		case t.State == ferry.StateRunning:
 			m.retireEndless(o, &t)
 		}
 	}
+}
+
+// allBarred reports whether nobody who is there may take an order any more.
+func (w *world) allBarred(t *ferry.Task) bool {
+	return !slices.ContainsFunc(w.machines, func(m *machine) bool {
+		return m.works() && !m.gone && m.copyOf == nil && !slices.Contains(t.Next.Barred, m.id)
+	})
 }
 
 // retireEndless ends a start that has been live for too long, and the membership of a writer that has had several.

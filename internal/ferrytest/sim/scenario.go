@@ -36,6 +36,10 @@ const (
 	faultCancel                        // the operator takes orders back
 	faultFail                          // engines fail
 	faultSendBack                      // reviewers send results back
+	faultDisk                          // a disk has no room for a while
+	faultHalf                          // a file is published in part
+	faultOverdue                       // orders name a time, and who may dispatch ends what runs over it
+	faultAuthority                     // the master writes policies, a delegation with few uses, and the next root
 	lastFault
 )
 
@@ -47,6 +51,7 @@ func FaultNames() []string {
 	return []string{
 		"tail", "loss", "repeat", "torn", "deaf", "partition", "one-way", "relay", "delete", "rollback", "flood", "crash", "write",
 		"suspend", "wall", "drift", "remote", "lost-answer", "clone", "byzantine", "cancel", "fail", "send-back",
+		"disk", "half", "overdue", "authority",
 	}
 }
 
@@ -106,12 +111,12 @@ type Scenario struct {
 
 // rates say how often each fault strikes: probabilities of single steps, and mean times between strikes in the world.
 type rates struct {
-	tail, loss, repeat, torn, deaf, write, lostAnswer, fail, sendBack float64
-	partition, crash, suspend, delete, rollback, flood, remote, wall  time.Duration
-	gone                                                              float64 // of the crashes: for good
-	poll                                                              time.Duration
-	issue                                                             time.Duration // all orders are given within it
-	until                                                             instant       // when faults end
+	tail, loss, repeat, torn, deaf, write, lostAnswer, fail, sendBack, half float64
+	partition, crash, suspend, delete, rollback, flood, remote, wall, disk  time.Duration
+	gone                                                                    float64 // of the crashes: for good
+	poll                                                                    time.Duration
+	issue                                                                   time.Duration // all orders are given within it
+	until                                                                   instant       // when faults end
 }
 
 // Swarm draws the scenario of a seed: its machines, a subset of the allowed faults and their rates. Every second seed is
@@ -132,16 +137,25 @@ func Swarm(seed uint64, allowed Faults) Scenario {
 	if r.IntN(6) == 0 {
 		sc.Delay.Max += time.Duration(r.Int64N(int64(15 * time.Second)))
 	}
-	density := r.Float64()
-	for i := range FaultNames() {
-		if r.Float64() < density {
-			sc.Faults |= 1 << i
-		}
-	}
+	sc.Faults = drawFaults(r, 0, firstFaults) | drawFaults(rand.New(rand.NewPCG(seed, 'x')), firstFaults, len(FaultNames()))
 	sc.Faults &= allowed
 	sc.Allowed = allowed
 	sc.rates = drawRates(r)
 	return sc
+}
+
+// firstFaults is how many kinds of faults are drawn together. Those after them have a source of their own, so that a seed
+// without them makes the world that it made before there were any.
+const firstFaults = 23
+
+func drawFaults(r *rand.Rand, from, to int) (f Faults) {
+	density := r.Float64()
+	for i := from; i < to; i++ {
+		if r.Float64() < density {
+			f |= 1 << i
+		}
+	}
+	return f
 }
 
 // fill gives a scenario that was written down the rates that it leaves open.
@@ -163,7 +177,7 @@ func drawRates(r *rand.Rand) rates {
 		rollback: between(time.Minute, 5*time.Minute), flood: between(5*time.Second, time.Minute),
 		remote: between(3*time.Minute, 10*time.Minute), wall: between(time.Minute, 10*time.Minute),
 		gone: 0.15 * r.Float64(), poll: between(time.Second, 10*time.Second), issue: between(time.Minute, 8*time.Minute),
-		until: between(15*time.Minute, 25*time.Minute),
+		until: between(15*time.Minute, 25*time.Minute), disk: between(3*time.Minute, 12*time.Minute), half: 0.1 * r.Float64(),
 	}
 }
 

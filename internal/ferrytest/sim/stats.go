@@ -22,6 +22,10 @@ const (
 	sawBehind
 	sawOwnFork
 	sawRetire
+	sawFullDisk
+	sawHalf
+	sawOverdue
+	sawDeputy
 	lastSight
 )
 
@@ -29,7 +33,7 @@ const (
 func SightNames() []string {
 	return []string{
 		"fork", "lapse", "CAS refusal", "applied but lost push", "settled again", "self-doubt ended", "gap parked", "relay", "through a third machine", "behind-hold",
-		"own fork seen", "retired",
+		"own fork seen", "retired", "full disk", "half a file", "overdue", "a delegate's accept",
 	}
 }
 

@@ -64,6 +64,7 @@ type written struct {
 	head  sign.Header
 	body  ferry.Body
 	order *ordered // that it is about
+	nth   int      // of the deputy's verdicts, in its chain
 }
 
 type opening struct {
@@ -166,9 +167,17 @@ func (w *world) addMachines() {
 	}
 	for i := range w.sc.Both {
 		w.add(fmt.Sprintf("both%d", i+1), ferry.GrantWork, ferry.GrantReview, ferry.GrantLand)
+		if w.sc.Faults&faultOverdue != 0 {
+			m := w.machines[len(w.machines)-1]
+			m.grants = append(m.grants, ferry.GrantDispatch)
+		}
 	}
 	for i := range w.sc.Reviewers {
 		w.add(fmt.Sprintf("critic%d", i+1), ferry.GrantReview, ferry.GrantLand)
+	}
+	if w.sc.Faults&faultAuthority != 0 {
+		w.add("deputy")
+		w.machines[len(w.machines)-1].deputy = true
 	}
 	if w.sc.Faults&faultByzantine != 0 && w.sc.Workers > 1 {
 		w.machines[1+w.rng.IntN(w.sc.Workers)].rogue = drawRogue(w)
@@ -290,6 +299,12 @@ func (w *world) drawLinks() {
 	}
 }
 
+// orderTime is what an order gives a run, where it names a time; checkTime what each check of it gets.
+const (
+	orderTime = 5 * time.Minute
+	checkTime = 30 * time.Second
+)
+
 func (w *world) drawOrders() {
 	for n := range w.sc.Orders {
 		o := &ordered{n: n + 1, due: 5*time.Second + time.Duration(w.rng.Int64N(int64(w.sc.issue)))}
@@ -299,6 +314,9 @@ func (w *world) drawOrders() {
 			NeedsReview: true, Land: true, Target: "main", Base: commitOf("base"), MaxAttempts: 3,
 		}
 		o.sendBack = w.sc.Faults&faultSendBack != 0 && w.rng.Float64() < w.sc.sendBack
+		if w.sc.Faults&faultOverdue != 0 && o.n%2 == 1 {
+			o.order.TimeoutSecs = int64(orderTime / time.Second)
+		}
 		if w.sc.Faults&faultCancel != 0 && w.rng.IntN(6) == 0 {
 			o.cancel = o.due + time.Duration(w.rng.Int64N(int64(10*time.Minute)))
 		}
