@@ -95,7 +95,7 @@ func (m *machine) mayAct() bool {
 	}
 	now := m.boottime(m.w.time.now)
 	if m.review.behind == 0 {
-		m.review.behind = now
+		m.review.behind = max(now, 1) // also at the instant of the boot
 	}
 	return now-m.review.behind > holdGap
 }

@@ -33,7 +33,7 @@ func seeds(n uint64) uint64 {
 func corpus(t *testing.T) map[sim.Faults][]uint64 {
 	return map[sim.Faults][]uint64{
 		sim.AllFaults &^ parse(t, "disk,half,overdue,authority"): {
-			121, 241, 1127, 1133, 1271, 2146, 2940, 779, 5926, 7051, 7372, 7912, 8375, 8576,
+			121, 241, 1127, 1133, 1271, 2146, 2940, 779, 5926, 7051, 7372, 7912, 8375, 8576, 22517,
 		},
 		sim.AllFaults: {53, 94, 122, 131},
 	}
