@@ -1,8 +1,12 @@
 // Package redact owns the one way in which secrets are kept out of logs, records, branches and screens.
 //
-// It promises that a value it was told, in plain or in one of its usual encodings, and every token of a well-known form
-// never passes a [Redactor], however the text is cut into pieces, and that [Visible] text cannot steer a terminal. It
-// never stores or reports the secrets themselves: a [Hit] says where and what kind.
+// It promises that a value it was told, in plain or in one of its usual spellings (base64, hex, URL, JSON, HTML) and also
+// when it is broken over lines, and every token of a well-known form never passes a [Redactor], however the text is cut
+// into pieces, and that [Visible] text cannot steer a terminal. It never stores or reports the secrets themselves: a [Hit]
+// says where and what kind.
+//
+// It does not know a value that is packed, encrypted, spelled backwards or put together from pieces with words between
+// them, and not a token of a known form that is broken over lines, of which the first piece alone may be hidden.
 package redact
 
 import (
@@ -10,7 +14,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -28,24 +34,34 @@ func (h Hit) mark() string { return "[redacted " + h.Kind + "]" }
 
 // Redactor hides the secrets it was made with and every token of a known form. It is safe for concurrent use.
 type Redactor struct {
-	values    []string // longest first
-	multiline []string // those of values that contain a line end
+	values *words
+	hints  *words
 }
+
+const (
+	// minHead is how much of a secret stands before a line end for it to be known as broken in two: with less, every
+	// other line would be held back. Less than that of a secret is no secret.
+	minHead = 4
+	// minTail is the shortest rest of a secret that is looked for by itself, when less than minHead went before.
+	minTail = 8
+)
 
 // New returns a Redactor for secrets. Values shorter than MinSecret are left out.
 func New(secrets []string) *Redactor {
-	r := &Redactor{}
+	var values []string
 	for _, secret := range secrets {
-		r.values = append(r.values, forms(strings.TrimSpace(secret))...)
-	}
-	slices.SortFunc(r.values, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
-	r.values = slices.Compact(r.values)
-	for _, v := range r.values {
-		if strings.ContainsAny(v, "\r\n") {
-			r.multiline = append(r.multiline, v)
+		for _, form := range forms(strings.TrimSpace(secret)) {
+			form = fold(form).text
+			for i := range minHead {
+				if rest := strings.TrimSpace(form[min(i, len(form)):]); i == 0 && len(rest) >= minWord || len(rest) >= minTail {
+					values = append(values, rest)
+				}
+			}
 		}
 	}
-	return r
+	slices.Sort(values)
+	values = slices.Compact(values)
+	return &Redactor{values: newWords(values), hints: newWords(hints())}
 }
 
 // forms returns every spelling in which a secret is looked for.
@@ -53,18 +69,41 @@ func forms(secret string) []string {
 	if len(secret) < MinSecret {
 		return nil
 	}
+	query := url.QueryEscape(secret)
 	out := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret),
+		secret, query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret), html.EscapeString(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
-	if quoted, err := json.Marshal(secret); err == nil {
-		out = append(out, string(quoted[1:len(quoted)-1]))
+	for _, escaped := range out[1:4] {
+		out = append(out, smallEscape.ReplaceAllStringFunc(escaped, strings.ToLower))
+	}
+	for _, once := range jsonForms(secret) {
+		out = append(append(out, once), jsonForms(once)...) // logs of agents hold JSON in JSON
 	}
 	out = append(out, base64Forms(secret)...)
-	// A secret of several lines, a key file for instance, is often printed with other line ends.
+	// A secret of several lines, a key file for instance, is often printed in part.
 	for line := range strings.Lines(secret) {
 		if line = strings.TrimSpace(line); len(line) >= 20 && line != secret && !strings.HasPrefix(line, "-----") {
 			out = append(out, line)
+		}
+	}
+	return out
+}
+
+var smallEscape = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// jsonForms returns what a secret looks like in a JSON string: as Go writes it, as most others do, and with slashes
+// escaped.
+func jsonForms(secret string) []string {
+	var out []string
+	for _, escape := range []bool{true, false} {
+		var text strings.Builder
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(escape)
+		if enc.Encode(secret) == nil {
+			quoted := strings.TrimSpace(text.String())
+			quoted = quoted[1 : len(quoted)-1]
+			out = append(out, quoted, strings.ReplaceAll(quoted, "/", `\/`))
 		}
 	}
 	return out
@@ -109,20 +148,48 @@ func replace(s string, hits []Hit) string {
 // Find returns the places in s that String would hide, in order and not overlapping.
 func (r *Redactor) Find(s string) []Hit {
 	var hits []Hit
-	for _, v := range r.values {
-		for from := 0; ; {
-			i := strings.Index(s[from:], v)
-			if i < 0 {
-				break
+	f := fold(s)
+	r.values.find(f.text, func(at int, candidates []string) {
+		for _, v := range candidates {
+			if strings.HasPrefix(f.text[at:], v) && f.broken(at, at+len(v)) >= min(minHead, len(v)) {
+				hits = append(hits, Hit{Start: f.original(at), End: f.original(at+len(v)-1) + 1, Kind: "secret"})
 			}
-			hits = append(hits, Hit{Start: from + i, End: from + i + len(v), Kind: "secret"})
-			from += i + len(v)
+		}
+	})
+	var hinted map[string]bool
+	r.hints.find(s, func(at int, candidates []string) {
+		for _, hint := range candidates {
+			if strings.HasPrefix(s[at:], hint) && !hinted[hint] {
+				if hinted == nil {
+					hinted = map[string]bool{}
+				}
+				hinted[hint] = true
+			}
+		}
+	})
+	if hinted != nil {
+		for _, p := range patterns {
+			hits = append(hits, p.find(s, hinted)...)
 		}
 	}
-	for _, p := range patterns {
-		hits = append(hits, p.find(s)...)
-	}
 	return merged(hits)
+}
+
+// heldFrom returns where in text, which ends with a line, a secret begins that may go on in the next one; len(text)
+// where none does.
+func (r *Redactor) heldFrom(text string) int {
+	f := fold(text)
+	held := len(text)
+	r.values.find(f.text, func(at int, candidates []string) {
+		rest := f.text[at:]
+		for _, v := range candidates {
+			if start := f.original(at); len(rest) >= minHead && len(rest) < len(v) && start < held &&
+				strings.HasPrefix(v, rest) && f.broken(at, len(f.text)) >= minHead {
+				held = start
+			}
+		}
+	})
+	return held
 }
 
 func merged(hits []Hit) []Hit {

@@ -82,13 +82,8 @@ func (w *writer) due(p []byte) bool {
 // cut returns how much of text can be passed on: whole lines, up to a secret that may go on in what is still to come.
 func (w *writer) cut(text string, hits []Hit) int {
 	cut := strings.LastIndexAny(text, "\r\n") + 1
-	for _, value := range w.redactor.multiline {
-		for n := min(len(value)-1, cut); n > 0; n-- {
-			if strings.HasSuffix(text[:cut], value[:n]) {
-				cut -= n
-				break
-			}
-		}
+	if cut > 0 {
+		cut = w.redactor.heldFrom(text[:cut])
 	}
 	for _, h := range hits {
 		if h.Start < cut && h.End >= cut {
