@@ -91,7 +91,7 @@ func (c Config) policy(k Contract) (egress.Policy, error) {
 	if !listed {
 		words = strings.Join(egress.KnownHosts(k.Name), ",")
 	}
-	base, key := c.endpoint(k)
+	base, key := c.behind(k)
 	if u, err := url.Parse(c.BaseURL); base == "" && err == nil && u.Host != "" {
 		words = strings.TrimPrefix(words+","+u.Host, ",") // with a key that the box must hold
 	}
@@ -119,9 +119,9 @@ func names(entries []egress.Entry, base string) bool {
 	return err == nil && slices.ContainsFunc(entries, func(e egress.Entry) bool { return !e.Wild && e.Host == u.Hostname() })
 }
 
-// endpoint tells the one base URL that an engine's settings name and the one key
+// behind tells the one base URL that an engine's settings name and the one key
 // for it; "" where they name none or several.
-func (c Config) endpoint(k Contract) (base, key string) {
+func (c Config) behind(k Contract) (base, key string) {
 	bases, keys := []string{c.BaseURL}, []string{c.Key}
 	for name, value := range c.Env {
 		if strings.HasSuffix(name, "_BASE_URL") || strings.HasSuffix(name, "_API_BASE") {
