@@ -120,21 +120,9 @@ func (l *landing) run(ctx context.Context) error {
 	if done, err := l.finishEarlier(ctx); done || err != nil {
 		return err
 	}
-	may, _, err := l.mayLand(ctx)
-	if err != nil {
+	l.facts = Facts{Actor: l.Writer.ID(), Explicit: l.Explicit, Target: l.out.Target}
+	if err := l.askAuthority(ctx); err != nil {
 		return err
-	}
-	roster, err := l.Channel.Roster(ctx)
-	if err != nil {
-		return err
-	}
-	snap, err := l.Channel.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	l.facts = Facts{
-		Actor: l.Writer.ID(), May: may, Explicit: l.Explicit, Target: l.out.Target,
-		Requires: roster.Requires(), Waits: cmp.Or(snap.Hold, snap.Behind),
 	}
 	if d := Decide(&l.task, l.facts); !d.Allowed {
 		return l.refuseUnlessThere(ctx, d)
@@ -149,6 +137,24 @@ func (l *landing) run(ctx context.Context) error {
 		}
 	}
 	return l.refuse(*refuse(CodeMoved, fmt.Sprintf("%s kept moving while its merge was checked", l.out.Target), cmd(&l.task, "land", "")+" tries again"))
+}
+
+// askAuthority asks the records what this writer may, and what the policies say.
+func (l *landing) askAuthority(ctx context.Context) error {
+	may, _, err := l.mayLand(ctx)
+	if err != nil {
+		return err
+	}
+	roster, err := l.Channel.Roster(ctx)
+	if err != nil {
+		return err
+	}
+	snap, err := l.Channel.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	l.facts.May, l.facts.Requires, l.facts.Waits = may, roster.Requires(), cmp.Or(snap.Hold, snap.Behind)
+	return nil
 }
 
 // mayLand asks the roster before anything moves: a record that no reader
@@ -306,10 +312,18 @@ func (l *landing) checkMerged(ctx context.Context, tip, merged ferry.Commit) (*D
 	return nil, nil
 }
 
-// move asks the records once more, then moves the branch and writes the record.
+// move asks the records once more, with what came into the folder while the merge was made and checked, then moves the branch
+// and writes the record.
 func (l *landing) move(ctx context.Context, tip, merged ferry.Commit) (again bool, err error) {
+	l.at("checked")
 	standing := l.task.Standing
+	if _, err := l.Channel.Refresh(ctx); err != nil {
+		return false, fmt.Errorf("nothing has moved: %w", err)
+	}
 	if err := l.reload(ctx); err != nil {
+		return false, err
+	}
+	if err := l.askAuthority(ctx); err != nil {
 		return false, err
 	}
 	if d := Decide(&l.task, l.facts); !d.Allowed {
