@@ -48,7 +48,7 @@ func engineKeys() []engineKey {
 			func(e *engineTable, v any) error { return setStrings(&e.Args, v) }},
 		{keyText{"env", "a table of strings, or a JSON object in a string", "", "set for the program; a value may be `secret:NAME` or `env:NAME`"}, setEngineEnv},
 		{keyText{"model", "a model's name", "", "for `{model}`, for the endpoint, and for who did what"}, text(func(e *engineTable) *string { return &e.Model })},
-		{keyText{"base_url", "the address of an endpoint", "", "what an http engine asks; of a cli engine only what its probe looks at"}, text(func(e *engineTable) *string { return &e.BaseURL })},
+		{keyText{"base_url", "the address of an endpoint", "", "what an http engine asks; of a cli engine, what its probe looks at and a list in `net` lets through"}, text(func(e *engineTable) *string { return &e.BaseURL })},
 		{keyText{"key", `"secret:NAME" or "env:NAME"`, "", "the endpoint's key, never the key itself"}, func(e *engineTable, v any) error { return setRef(&e.Key, v) }},
 		{keyText{"provider", `a word like "openrouter"`, "told from base_url", "a vendor or gateway with ways of its own: deepseek, openrouter, omniroute, anthropic"}, func(e *engineTable, v any) error { return setWord(&e.Provider, v) }},
 		{keyText{"wire", `"chat", "responses" or "anthropic"`, "told from provider", "how the endpoint is spoken to"}, func(e *engineTable, v any) error { return setOneOf(&e.Wire, v, "chat", "responses", "anthropic") }},
