@@ -10,8 +10,8 @@ import (
 	"github.com/ferry-fleet/ferry"
 )
 
-// indexVersion changes with indexSchema; an index of another version is rebuilt from the store.
-const indexVersion = 5
+// indexVersion changes with indexSchema, and with what Fold makes of the same records; an index of another version is rebuilt from the store.
+const indexVersion = 6
 
 // indexSchema is a cache of the store up to the offset in state, but for dirs and rejected, which remember what was seen in
 // the folder. An order is its own subject. Of the records that are bare, hollow are those without a body from anywhere; of files

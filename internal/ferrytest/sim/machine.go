@@ -188,6 +188,9 @@ func (m *machine) read(data []byte) {
 	case channel.Accepted:
 		m.took(v, data)
 	case channel.Parked:
+		if r := m.w.recordOf(data); r != nil && r.size != len(data) {
+			return // cut behind its header it looks like a record whose body was taken out, and waits for a redaction
+		}
 		m.w.seen(sawParked)
 		m.disk.store = append(m.disk.store, data)
 		m.watchTwins(data)

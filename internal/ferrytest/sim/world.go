@@ -61,6 +61,7 @@ type ordered struct {
 // written is a record that some machine sealed.
 type written struct {
 	by    *machine
+	size  int // of its file
 	head  sign.Header
 	body  ferry.Body
 	order *ordered // that it is about
@@ -339,7 +340,7 @@ func (w *world) sealed(m *machine, file []byte, b ferry.Body) {
 		w.check.fail(m, "bug", "its own record does not open: %v", err)
 		return
 	}
-	r := &written{by: m, head: v.Header(), body: b, order: w.byID[b.Subject()]}
+	r := &written{by: m, size: len(file), head: v.Header(), body: b, order: w.byID[b.Subject()]}
 	w.records[v.ID()] = r
 	w.ids[&file[0]] = v.ID()
 	w.check.sealed(r)
