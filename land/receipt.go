@@ -130,7 +130,7 @@ func says(b ferry.Body) string {
 	case *ferry.Start:
 		return fmt.Sprintf("attempt %d with %s in %s from %s", b.Attempt, b.Engine, b.Sandbox, b.From.Short())
 	case *ferry.Run:
-		return fmt.Sprintf("run %d of attempt %d: %s, left %s", b.N, b.Attempt, b.Outcome, b.Commit.Short())
+		return fmt.Sprintf("run %d of attempt %d by engine %s: %s, left %s", b.N, b.Attempt, b.Engine, b.Outcome, b.Commit.Short())
 	case *ferry.Stop:
 		return oneLine(string(b.Reason), b.Note)
 	case *ferry.Result:

@@ -34,10 +34,10 @@ type attempt struct {
 	task    ferry.Task
 	start   ferry.RecordID
 	n       int64
-	engine  ferry.EngineName
 	cancel  context.CancelFunc
 	control chan engines.Control
-	poke    chan<- struct{} // tells the worker that the attempt has come a step further
+	tried   []ferry.EngineName // that have failed it; owned by its goroutine
+	poke    chan<- struct{}    // tells the worker that the attempt has come a step further
 
 	// Owned by the worker's goroutine.
 	frozen bool
@@ -45,6 +45,8 @@ type attempt struct {
 	told   map[ferry.RecordID]bool
 
 	mu      sync.Mutex
+	engine  engines.Config // of the present run, or of the next
+	used    time.Duration  // of the order's time, since its beginning or the last note
 	run     ferry.RunID
 	phase   string
 	since   time.Time // of the present run
@@ -137,17 +139,20 @@ func (a *attempt) status() RunningStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return RunningStatus{
-		Order: a.task.ID, Label: a.task.Order.Label, Run: a.run, Attempt: a.n, Engine: string(a.engine), Phase: a.phase,
+		Order: a.task.ID, Label: a.task.Order.Label, Run: a.run, Attempt: a.n, Engine: string(a.engine.Name), Phase: a.phase,
 		Since: a.since, Log: a.log, Frozen: a.frozen,
 	}
 }
 
 // event is what an attempt tells the worker: that a run has ended while the
-// attempt goes on, or how the attempt has ended.
+// attempt goes on, that its engine has failed, or how the attempt has ended;
+// or what a probe found.
 type event struct {
 	start  ferry.RecordID
 	run    *Journal // a run that has ended, to be reported; nil at the end
+	failed *failed  // the run ended by this, and the attempt waits for an answer
 	closed *closing // the end of the attempt
+	probed *probed
 }
 
 // closing is the end of an attempt: what its records are made of.
@@ -156,8 +161,9 @@ type closing struct {
 	label   ferry.Label
 	start   ferry.RecordID
 	last    *Journal
-	dirs    []string // run directories, to be retired once this is in the channel
-	fault   *engines.Fault
-	worked  bool  // the engine answered
-	trouble error // of this machine: not the order's and not the engine's
+	dirs    []string       // run directories, to be retired once this is in the channel
+	fault   *engines.Fault // of the last run
+	note    string         // about that fault, for the ledger
+	worked  bool           // the engine answered
+	trouble error          // of this machine: not the order's and not the engine's
 }

@@ -38,8 +38,13 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	resumed := w.unproven(&task, s.Attempt)
+	engine, ok := w.engineOf(&task, resumed, now)
+	if !ok {
+		return nil // it has failed another order since the plan was made; the next plan says so
+	}
 	start := ferry.Start{
-		Engine: string(w.cfg.Engine.Name), Model: w.cfg.Engine.Model, Sandbox: string(w.cfg.Box.Level), From: task.Next.From,
+		Engine: string(engine.Name), Model: engine.Model, Sandbox: string(w.cfg.Box.Level), From: task.Next.From,
 	}
 	var id ferry.RecordID
 	if s.Do == DoStart {
@@ -55,14 +60,17 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 		return fmt.Errorf("begin %s: %w", s.Label, err)
 	}
 	w.log.Info("begin", "task", string(s.Label), "engine", start.Engine)
-	w.launch(ctx, task, id, w.unproven(&task, id, s.Attempt))
+	if resumed != nil {
+		resumed.Start = id
+	}
+	w.launch(ctx, task, &attempt{start: id, engine: engine}, resumed)
 	return nil
 }
 
 // unproven gives the journal of a run of ours whose engine had finished when
 // the worker was stopped before the checks had, or could not run them: the new
 // attempt begins with the checks, and the engine is not run, or paid, again.
-func (w *Worker) unproven(t *ferry.Task, start ferry.RecordID, attempt int64) *Journal {
+func (w *Worker) unproven(t *ferry.Task, attempt int64) *Journal {
 	if len(t.Attempts) == 0 || len(t.Steers) > 0 {
 		return nil
 	}
@@ -78,25 +86,23 @@ func (w *Worker) unproven(t *ferry.Task, start ferry.RecordID, attempt int64) *J
 	if err != nil || run.Outcome != ferry.OutcomeDone || j.Commit != t.Next.From || j.Phase != PhaseClosed {
 		return nil
 	}
-	j.Start, j.Attempt, j.Phase, j.Stop, j.Result = start, attempt, PhaseKept, nil, nil
+	j.Attempt, j.Phase, j.Stop, j.Result = attempt, PhaseKept, nil, nil
 	return j
 }
 
 // launch starts the goroutine of an attempt; with a journal it goes on where
 // that run was left.
-func (w *Worker) launch(ctx context.Context, task ferry.Task, start ferry.RecordID, resumed *Journal) {
+func (w *Worker) launch(ctx context.Context, task ferry.Task, a *attempt, resumed *Journal) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a := &attempt{
-		task: task, start: start, n: task.Next.Attempt, engine: w.cfg.Engine.Name, cancel: cancel, poke: w.poke,
-		control: make(chan engines.Control, 4), told: map[ferry.RecordID]bool{}, pending: task.Steers,
-	}
+	a.task, a.n, a.cancel, a.poke = task, task.Next.Attempt, cancel, w.poke
+	a.control, a.told, a.pending = make(chan engines.Control, 4), map[ferry.RecordID]bool{}, task.Steers
 	if resumed != nil {
 		a.n = resumed.Attempt
 	}
 	for _, s := range task.Steers {
 		a.told[s.ID] = true
 	}
-	w.running[start] = a
+	w.running[a.start] = a
 	go func() { // its end is the closed event, which Run, Drain and stop wait for
 		defer cancel()
 		var c *closing
@@ -108,7 +114,7 @@ func (w *Worker) launch(ctx context.Context, task ferry.Task, start ferry.Record
 		if err := w.cfg.Gate.Maintain(own); err != nil && own.Err() == nil {
 			w.log.Warn("maintain the gate", "err", err)
 		}
-		w.events <- event{start: start, closed: c}
+		w.events <- event{start: a.start, closed: c}
 	}()
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/ferry-fleet/ferry/internal/worktree"
 )
 
-// Lack is why an order cannot be begun on this machine: a commit that it needs is not here.
+// Lack is why an order cannot be begun on this machine: a commit that it needs is not here, or no engine may do it.
 type Lack struct {
 	Why  string
 	Wait time.Duration // after which it is looked at again
-	Soon bool          // it is being fetched
+	Soon bool          // it is being fetched, or asked
 }
 
 // want is a commit that is not here, as far as it was looked for.

@@ -238,7 +238,7 @@ func TestWhatADeadWorkerLeftIsPushed(t *testing.T) {
 	a := newApart(t)
 	m, cfg := a.worker("gale", fix)
 	dying := &running{m: m, cfg: cfg}
-	dying.cfg.Engine = a.m.Engine("slow", "echo half >begun; sleep 300\n")
+	dying.cfg.Engines[0] = a.m.Engine("slow", "echo half >begun; sleep 300\n")
 	p := spawn(m, dying.cfg)
 	a.m.Order("t-dead", nil)
 	dying.runsAndWrote("begun", "half")

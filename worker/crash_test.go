@@ -76,7 +76,7 @@ func (c child) run(ctx context.Context) error {
 	}
 	limits := process.Limits{Pids: 512}
 	w, err := worker.New(worker.Config{
-		Agent: c.Agent, Machine: "here", Channel: ch, Writer: writer, Gate: gate, Engine: c.Engine,
+		Agent: c.Agent, Machine: "here", Channel: ch, Writer: writer, Gate: gate, Engines: []engines.Config{c.Engine},
 		Box: box.Spec{Level: c.Level, Net: box.NetOpen, Limits: limits}, ChecksBox: box.Spec{Level: c.Level, Net: box.NetNone, Limits: limits},
 		Caches: filepath.Join(c.Dir, "caches"), Runs: filepath.Join(c.Dir, "runs"), Health: filepath.Join(c.Dir, "health.json"),
 		Status: filepath.Join(c.Dir, "status.json"), Pause: filepath.Join(c.Dir, "pause.json"), MaxParallel: c.Slots,
@@ -95,7 +95,7 @@ func spawn(m *ferrytest.Machine, cfg worker.Config) *process.Proc {
 	cc := m.ChannelConfig()
 	c := child{
 		Folder: cc.Folder, State: cc.State, Gate: m.Gate.Dir(), Repo: m.Repo, Key: m.KeyPath(cfg.Agent), Dir: filepath.Dir(cfg.Runs),
-		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engine, Level: m.Level, Slots: cfg.MaxParallel, Local: m.Agents(), Timing: cfg.Timing,
+		ID: m.Channel.ID(), Agent: cfg.Agent, Engine: cfg.Engines[0], Level: m.Level, Slots: cfg.MaxParallel, Local: m.Agents(), Timing: cfg.Timing,
 	}
 	b, err := json.Marshal(c)
 	m.Must(err)

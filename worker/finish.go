@@ -11,9 +11,17 @@ import (
 	"github.com/ferry-fleet/ferry/channel"
 )
 
-// take handles what an attempt tells: a run that ended, or its own end.
+// take handles what an attempt tells, a run that ended or its own end, and what
+// a probe found.
 func (w *Worker) take(ctx context.Context, e event, now time.Time) {
-	if e.run != nil {
+	switch {
+	case e.probed != nil:
+		w.heard(e.probed, now)
+		return
+	case e.failed != nil:
+		w.faulted(ctx, e, now)
+		return
+	case e.run != nil:
 		if err := w.reportRun(ctx, e.run, now); err != nil {
 			w.log.Error("record the run", "task", string(e.run.Label), "run", string(e.run.Run), "err", err)
 		}
@@ -30,15 +38,8 @@ func (w *Worker) take(ctx context.Context, e event, now time.Time) {
 	}
 }
 
-// reportRun writes the record of a run that is not the last of its attempt.
-func (w *Worker) reportRun(ctx context.Context, j *Journal, now time.Time) error {
-	err := w.write(ctx, now, func(tx *channel.Tx) error {
-		_, err := tx.Add(j.record())
-		return err
-	})
-	if err != nil {
-		return err
-	}
+// reported closes the journal of a run whose record is in the channel.
+func (w *Worker) reported(ctx context.Context, j *Journal) error {
 	dir := filepath.Join(w.cfg.Runs, string(j.Run))
 	j.Reported, j.Phase = true, PhaseClosed
 	if err := j.save(dir); err != nil {
@@ -48,18 +49,18 @@ func (w *Worker) reportRun(ctx context.Context, j *Journal, now time.Time) error
 }
 
 // learn lets the outcome of an attempt change what is known of the engine and
-// of this machine.
+// of this machine. A fault was learnt when it happened.
 func (w *Worker) learn(c *closing, now time.Time) {
-	var err error
-	switch {
-	case c.fault != nil:
-		err = w.health.fail(now, *c.fault)
-		w.log.Warn("engine fault", "task", string(c.label), "engine", string(w.cfg.Engine.Name), "err", c.fault.String())
-	case c.worked && c.trouble == nil:
-		err = w.health.worked(now)
+	if c.worked && c.trouble == nil {
+		w.health.worked()
+		if err := w.shelf.worked(now, ferry.EngineName(c.last.Engine)); err != nil {
+			w.log.Error("remember the engine's health", "err", err)
+		}
 	}
-	if err != nil {
-		w.log.Error("remember the engine's health", "err", err)
+	if c.fault != nil && c.note == "" { // this machine failed under it before the fault was told
+		if err := w.shelf.fail(now, ferry.EngineName(c.last.Engine), *c.fault); err != nil {
+			w.log.Error("remember the engine's health", "err", err)
+		}
 	}
 	if c.trouble != nil {
 		w.health.troubled(now, c.order, c.trouble)
@@ -127,8 +128,8 @@ func (w *Worker) closingRecords(t *ferry.Task, c *closing) []ferry.Body {
 	if !c.last.Reported {
 		out = append(out, c.last.record())
 	}
-	if c.fault != nil {
-		out = append(out, &ferry.Note{Order: c.order, Kind: "engine-fault", Text: w.health.note(w.cfg.Engine.Name, c.fault)})
+	if c.note != "" {
+		out = append(out, &ferry.Note{Order: c.order, Kind: noteFault, Text: c.note})
 	}
 	switch {
 	case c.last.Result != nil && t.Holds(c.start):

@@ -26,7 +26,7 @@ func config(m *ferrytest.Machine, agent ferry.AgentName, engine engines.Config) 
 	m.Must(os.MkdirAll(filepath.Join(dir, "runs"), 0o700))
 	limits := process.Limits{Pids: 512}
 	return worker.Config{
-		Agent: agent, Machine: "here", Channel: m.Channel, Writer: m.Agent(agent), Gate: m.Gate, Engine: engine,
+		Agent: agent, Machine: "here", Channel: m.Channel, Writer: m.Agent(agent), Gate: m.Gate, Engines: []engines.Config{engine},
 		Box:       box.Spec{Level: m.Level, Net: box.NetOpen, Limits: limits},
 		ChecksBox: box.Spec{Level: m.Level, Net: box.NetNone, Limits: limits},
 		Caches:    filepath.Join(dir, "caches"), Runs: filepath.Join(dir, "runs"), Health: filepath.Join(dir, "health.json"),

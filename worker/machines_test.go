@@ -74,7 +74,7 @@ func TestDeadMachine(t *testing.T) {
 	all, cfgs := machines(t, false, timing, "wisp", "gale", "moon")
 	m := all[0]
 	dying := &running{m: all[1], cfg: cfgs[1]}
-	dying.cfg.Engine = m.Engine("slow", "printf 'looking \\033[31maround\\n'; echo x >begun; sleep 300\n")
+	dying.cfg.Engines[0] = m.Engine("slow", "printf 'looking \\033[31maround\\n'; echo x >begun; sleep 300\n")
 	p := spawn(all[1], dying.cfg)
 	t.Cleanup(func() { sweep(dying) })
 	m.Order("t-dead", nil)
@@ -145,7 +145,7 @@ func TestPartitionEndsWithOneResult(t *testing.T) {
 func TestPartitionFencesOneRun(t *testing.T) {
 	all, cfgs := machines(t, true, worker.Timing{Beat: 200 * time.Millisecond, Lapse: time.Minute}, "wisp", "gale")
 	for i := range cfgs {
-		cfgs[i].Engine = all[0].Engine("until", "echo x >begun; while ! test -e go; do sleep 0.05; done; echo 42 >answer.txt; echo done\n")
+		cfgs[i].Engines[0] = all[0].Engine("until", "echo x >begun; while ! test -e go; do sleep 0.05; done; echo 42 >answer.txt; echo done\n")
 	}
 	all[0].Order("t-both", nil)
 	ferrytest.Carry(all...)

@@ -62,9 +62,9 @@ type Input struct {
 	Tasks    []ferry.Task // the active ones, in order of arrival
 	Running  map[ferry.RecordID]Running
 	Slots    int
-	Width    int    // how many orders may run in the whole fleet; 0 means no limit
-	Stopped  string // why nothing new may begin on this machine: paused, disk, shutting down
-	Engine   string // why the engine may not be used now
+	Width    int                    // how many orders may run in the whole fleet; 0 means no limit
+	Stopped  string                 // why nothing new may begin on this machine: paused, disk, shutting down
+	Engine   func(*ferry.Task) Lack // why no engine of this worker may do an order now; nil means that one may
 	Backoff  func(failures int) time.Duration
 	Dispatch bool                      // this worker may end the attempts of others
 	Fleet    *Fleet                    // after its Look at these tasks
@@ -246,8 +246,8 @@ func (p *planner) take(t *ferry.Task) {
 	if claimed {
 		p.release(t, claim, "given back: "+s.Reason)
 	}
-	if l := p.in.Lacks[t.ID]; l.Soon && l.Why == s.Reason {
-		s.Soon = true
+	for _, l := range []Lack{p.in.Lacks[t.ID], p.engine(t)} {
+		s.Soon = s.Soon || l.Soon && l.Why == s.Reason
 	}
 	p.add(s)
 }
@@ -295,8 +295,10 @@ func (p *planner) hold(t *ferry.Task, claimed bool) string {
 		return fmt.Sprintf("an attempt of this worker ran over the time of the order; `ferry channel retry %s` lets it try again", t.Order.Label)
 	case in.Stopped != "":
 		return in.Stopped
-	case in.Engine != "":
-		return in.Engine
+	}
+	if l := p.engine(t); l.Why != "" {
+		p.wake(cmp.Or(l.Wait, time.Minute))
+		return l.Why
 	}
 	if l, ok := in.Lacks[t.ID]; ok {
 		p.wake(l.Wait)
@@ -324,6 +326,14 @@ func (p *planner) hold(t *ferry.Task, claimed bool) string {
 		return fmt.Sprintf("no free slot: %d of %d in use (max_parallel in agent.toml)", in.Slots, in.Slots)
 	}
 	return ""
+}
+
+// engine gives why no engine may do an order now; it is empty where one may.
+func (p *planner) engine(t *ferry.Task) Lack {
+	if p.in.Engine == nil {
+		return Lack{}
+	}
+	return p.in.Engine(t)
 }
 
 // backedOff gives the time before which this worker leaves an order alone, and

@@ -127,7 +127,7 @@ func TestPlan(t *testing.T) {
 			tasks: []ferry.Task{task("a", state(ferry.StateChangesRequested), with(func(t *ferry.Task) { t.Next.Prefer = other }))},
 			open:  3 * time.Second, want: []brief{{worker.DoBegin, "a", "sent back"}}},
 		{name: "paused machine", tasks: []ferry.Task{task("a")}, in: worker.Input{Stopped: "paused: lunch"}, want: []brief{{worker.DoHold, "a", "paused: lunch"}}},
-		{name: "engine cools off", tasks: []ferry.Task{task("a")}, in: worker.Input{Engine: "codex is down"}, want: []brief{{worker.DoHold, "a", "codex is down"}}},
+		{name: "engine cools off", tasks: []ferry.Task{task("a")}, in: worker.Input{Engine: func(*ferry.Task) worker.Lack { return worker.Lack{Why: "codex is down"} }}, want: []brief{{worker.DoHold, "a", "codex is down"}}},
 		{name: "blocked", tasks: []ferry.Task{task("a", state(ferry.StateBlocked), with(func(t *ferry.Task) { t.Hold = "waits for b" }))},
 			want: []brief{{worker.DoHold, "a", "waits for b"}}},
 		{name: "failed just now: backs off", tasks: []ferry.Task{task("a", stopped(me, ferry.StopFailed, 4*time.Second))},

@@ -9,7 +9,7 @@ import (
 
 // prompt gives the text that the engine is started with. What a person or a
 // check said about earlier attempts comes after the order, never instead of it.
-func prompt(t *ferry.Task, notes []string, attachments string) string {
+func prompt(t *ferry.Task, from ferry.Commit, notes []string, attachments string) string {
 	o := t.Order
 	var b strings.Builder
 	b.WriteString(strings.TrimRight(o.Text, "\n"))
@@ -36,7 +36,7 @@ func prompt(t *ferry.Task, notes []string, attachments string) string {
 		}
 		b.WriteString("\n")
 	}
-	if t.Next.From != o.Base {
+	if from != o.Base {
 		b.WriteString("\nThe directory holds what an earlier attempt left: go on from there.\n")
 	}
 	if len(notes) > 0 {

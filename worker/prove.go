@@ -46,7 +46,7 @@ func (w *Worker) snapshot(ctx context.Context, t *ferry.Task, j *Journal, dir st
 	}
 	return w.cfg.Gate.Snapshot(ctx, worktree.SnapSpec{
 		Tree: tree, Ref: fmt.Sprintf("refs/ferry/attempts/%s/%d/%s", j.Order, j.Attempt, j.Run), Parent: j.From,
-		Message: commitMessage(t, j), Agent: w.cfg.Agent, When: j.Ended, Level: w.cfg.Box.Level, Mark: string(j.Run),
+		Message: commitMessage(t, j), Hide: w.cfg.Redactor.String, Agent: w.cfg.Agent, When: j.Ended, Level: w.cfg.Box.Level, Mark: string(j.Run),
 	})
 }
 
@@ -102,7 +102,7 @@ func (w *Worker) collect(ctx context.Context, a *attempt, j *Journal, dir string
 func (w *Worker) result(a *attempt, j *Journal, found evidence.Findings) *ferry.Result {
 	r := &ferry.Result{
 		Order: j.Order, Attempt: j.Attempt, Revision: a.task.Revision + 1, Start: j.Start, Engine: j.Engine, Model: j.Model,
-		Sandbox: j.Sandbox, Usage: j.Usage, Answer: w.cfg.Redactor.String(clip(j.Answer, ferry.MaxResultAnswer)), Summary: j.Reason,
+		Sandbox: j.Sandbox, Usage: j.Usage, Answer: clip(w.cfg.Redactor.String(j.Answer), ferry.MaxResultAnswer), Summary: j.Reason,
 		Features: ferry.Features(),
 	}
 	found.Fill(r)

@@ -93,7 +93,7 @@ func (w *Worker) recoverRun(ctx context.Context, j *Journal, last bool, now time
 	switch {
 	case open && task.State == ferry.StateRunning && (j.Phase == PhaseEnded || j.Phase == PhaseKept) && j.Outcome == ferry.OutcomeDone:
 		w.log.Info("go on with a finished run", "task", string(j.Label), "run", string(j.Run))
-		w.launch(ctx, task, j.Start, j)
+		w.launch(ctx, task, &attempt{start: j.Start, engine: w.engineNamed(j)}, j)
 		return nil
 	case j.Phase == PhaseMade || j.Phase == PhaseRunning || j.Phase == PhaseEnded:
 		if err := w.keepOrphan(ctx, &task, j, dir); err != nil {

@@ -24,7 +24,7 @@ type Status struct {
 	Slots   int             `json:"slots"`
 	Running []RunningStatus `json:"running"`
 	Holds   []HoldStatus    `json:"holds"`
-	Engine  EngineStatus    `json:"engine"`
+	Engines []EngineStatus  `json:"engines"` // in order of preference
 }
 
 // RunningStatus is one attempt that runs.
@@ -47,10 +47,13 @@ type HoldStatus struct {
 	Reason string         `json:"reason"`
 }
 
-// EngineStatus is what the worker knows of its engine.
+// EngineStatus is what the worker knows of one of its engines.
 type EngineStatus struct {
 	Name     string    `json:"name"`
-	State    string    `json:"state"` // up, unknown, down, exhausted
+	Model    string    `json:"model,omitempty"`
+	Tier     string    `json:"tier"`
+	State    string    `json:"state"` // up, unknown, down, exhausted, blocked
+	Proof    string    `json:"proof,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 	Failures int       `json:"failures,omitempty"`

@@ -52,9 +52,10 @@ func (w *Worker) goOn(ctx context.Context, a *attempt, j *Journal) *closing {
 }
 
 func (w *Worker) newJournal(a *attempt, n int64, from ferry.Commit) *Journal {
+	engine := a.present()
 	return &Journal{
 		Run: ferry.NewRunID(), Order: a.task.ID, Label: a.task.Order.Label, Start: a.start, Attempt: a.n, N: n,
-		Engine: string(w.cfg.Engine.Name), Model: w.cfg.Engine.Model, Base: a.task.Order.Base, From: from, Commit: from,
+		Engine: string(engine.Name), Model: engine.Model, Base: a.task.Order.Base, From: from, Commit: from,
 		Sandbox: ferry.Sandbox{Level: string(w.cfg.Box.Level), Net: string(w.cfg.Box.Net), Probe: w.cfg.Probe},
 		Phase:   PhaseMade, Started: time.Now(),
 	}
@@ -87,6 +88,9 @@ func (w *Worker) one(ctx context.Context, a *attempt, c *closing, j *Journal, no
 	}
 	if err := w.keep(context.WithoutCancel(ctx), a, j, dir); err != nil {
 		return false, err
+	}
+	if c.fault != nil {
+		return w.handOver(a, c, j, dir)
 	}
 	if j.Outcome == ferry.OutcomeDone {
 		if err := w.prove(runCtx, a, c, j, dir); err != nil {
@@ -137,11 +141,7 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 		return engines.Reply{}, err
 	}
 	a.at("running")
-	timeout := w.cfg.Timeout
-	if s := a.task.Order.TimeoutSecs; s > 0 {
-		timeout = time.Duration(s) * time.Second
-	}
-	engine := w.cfg.Engine
+	engine := a.present()
 	engine.Env = maps.Clone(engine.Env)
 	for name, value := range cache.Shown() {
 		if engine.Env == nil {
@@ -149,11 +149,13 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 		}
 		engine.Env[name] = value
 	}
-	return engines.Run(ctx, engines.Request{
-		Engine: engine, Contract: engines.ContractOf(w.cfg.Engine.Command), Prompt: prompt(&a.task, notes, attached),
+	reply := engines.Run(ctx, engines.Request{
+		Engine: engine, Contract: engines.ContractOf(engine.Command), Prompt: prompt(&a.task, j.From, notes, attached),
 		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, tree, cache, attached), Environ: os.Environ(),
-		Redact: w.cfg.Redactor, Log: log, Control: a.control, Timeout: timeout,
-	}), nil
+		Redact: w.cfg.Redactor, Log: log, Control: a.control, Timeout: a.left(w.cfg, a.task.Order),
+	})
+	a.clocked(reply.Duration, a.steered())
+	return reply, nil
 }
 
 func treeDir(dir string) string { return filepath.Join(dir, "tree") }
@@ -231,6 +233,15 @@ func (w *Worker) judgeEnd(a *attempt, c *closing, j *Journal, r engines.Reply) {
 	}
 }
 
+// askEngine probes one engine in a place of its own.
+func (w *Worker) askEngine(ctx context.Context, c engines.Config) (engines.Proof, error) {
+	place, err := w.place(c)
+	if err != nil {
+		return engines.Proof{}, err
+	}
+	return engines.Probe(ctx, engines.ProbeDeps{Place: place, Now: time.Now}, c), nil
+}
+
 func (w *Worker) stopFor(j *Journal, why ferry.StopReason, note string) *ferry.Stop {
-	return &ferry.Stop{Order: j.Order, Start: j.Start, Reason: why, Note: w.cfg.Redactor.String(clip(note, 1000))}
+	return &ferry.Stop{Order: j.Order, Start: j.Start, Reason: why, Note: clip(w.cfg.Redactor.String(note), 1000)}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ type Config struct {
 	Channel *channel.Channel
 	Writer  *channel.Writer
 	Gate    *worktree.Gate
-	Engine  engines.Config
-	// Engine's place in the box, and that of the checks: level, network, binds,
+	Engines []engines.Config // in order of preference
+	// An engine's place in the box, and that of the checks: level, network, binds,
 	// environment and limits. The worker fills in tree, state and mark.
 	Box       box.Spec
 	ChecksBox box.Spec
@@ -36,7 +37,7 @@ type Config struct {
 	Prepare   string // the command of [box] that fills the caches
 	Caches    string // directory of those caches
 	Runs      string // directory of the run directories
-	Health    string // file that remembers the engine's failures
+	Health    string // file that remembers the failures of the engines
 	Status    string // status file
 	Pause     string // file whose presence stops new work on this machine
 
@@ -56,6 +57,9 @@ type Config struct {
 	// where there is none. It is asked each time, and may be nil itself.
 	Remote func(ctx context.Context, push bool) (*worktree.Remote, error)
 
+	MaxEngines int    // that one attempt goes through when they fail, 1 to 16; 0 means 3
+	Route      Router // chooses among the engines that may do an order; nil prefers them in their order
+
 	Local func() []ferry.AgentName // the agents whose keys are on this machine, and which use the same store; nil means ours alone
 	Clock func() Clock             // nil means the clocks of this machine
 }
@@ -66,27 +70,30 @@ type Worker struct {
 	log *slog.Logger
 
 	// Owned by the goroutine of Run or Pass.
-	running map[ferry.RecordID]*attempt // by start
-	events  chan event
-	poke    chan struct{} // an attempt has come a step further: the status is out of date
-	steps   []Step        // of the last pass, for the status
-	why     string        // nothing new may begin, of the last pass
-	health  health
-	fleet   *Fleet
-	pulse   pulse
-	sealing sealing
-	intro   introduction
-	next    time.Duration            // after which a pass is due though nothing has happened
-	unsaid  []*closing               // closed attempts whose records could not be written yet
-	left    map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
-	again   time.Time                // when that is tried again
-	last    Status
-	started time.Time
-	clock   func() Clock
-	carrier carrier // what the remote is owed
-	wants   wants   // what is missing here
-	dry     bool    // nothing is done, also not fetched
-	ready   bool    // what an earlier process left has been looked for
+	running   map[ferry.RecordID]*attempt // by start
+	events    chan event
+	poke      chan struct{} // an attempt has come a step further: the status is out of date
+	steps     []Step        // of the last pass, for the status
+	why       string        // nothing new may begin, of the last pass
+	shelf     *shelf
+	health    health
+	fleet     *Fleet
+	pulse     pulse
+	sealing   sealing
+	intro     introduction
+	next      time.Duration            // after which a pass is due though nothing has happened
+	unsaid    []*closing               // closed attempts whose records could not be written yet
+	left      map[ferry.RunID]leftover // what an earlier process left and cannot be looked after yet
+	again     time.Time                // when that is tried again
+	last      Status
+	started   time.Time
+	clock     func() Clock
+	carrier   carrier         // what the remote is owed
+	wants     wants           // what is missing here
+	dry       bool            // nothing is done, also not fetched
+	probes    context.Context // of the probes; nil while there are none
+	endProbes context.CancelFunc
+	ready     bool // what an earlier process left has been looked for
 }
 
 // New checks the configuration and makes a worker. It starts nothing.
@@ -94,14 +101,22 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Channel == nil || cfg.Writer == nil || cfg.Gate == nil || cfg.Runs == "" || cfg.Log == nil {
 		return nil, errors.New("worker: channel, writer, gate, runs and log are needed")
 	}
-	if err := cfg.Engine.Check(); err != nil {
+	if err := usable(cfg.Engines); err != nil {
 		return nil, err
 	}
+	if cfg.MaxEngines == 0 {
+		cfg.MaxEngines = defaultEngines
+	}
+	cfg.MaxEngines = min(max(cfg.MaxEngines, 1), mostEngines)
 	if cfg.Backoff == nil {
 		cfg.Backoff = Backoff
 	}
 	if cfg.Redactor == nil {
-		cfg.Redactor = redact.New(cfg.Engine.Secrets())
+		var secrets []string
+		for _, e := range cfg.Engines {
+			secrets = append(secrets, e.Secrets()...)
+		}
+		cfg.Redactor = redact.New(secrets)
 	}
 	cfg.MaxParallel = max(cfg.MaxParallel, 1)
 	if cfg.Clock == nil {
@@ -113,17 +128,39 @@ func New(cfg Config) (*Worker, error) {
 		cfg:   cfg, log: cfg.Log.With("agent", string(cfg.Agent)), running: map[ferry.RecordID]*attempt{},
 		events: make(chan event), poke: make(chan struct{}, 1),
 	}
-	h, err := readHealth(cfg.Health, cfg.Engine)
+	known, err := readShelf(cfg.Health, cfg.Engines)
 	if err != nil {
 		return nil, err
 	}
-	w.health = h
+	w.shelf = known
 	boot, err := nextBoot(cfg)
 	if err != nil {
 		return nil, err
 	}
 	w.fleet = NewFleet(FleetSpec{Channel: cfg.Channel.ID(), Me: cfg.Writer.ID(), Boot: boot, Timing: cfg.Timing})
 	return w, nil
+}
+
+// The engines that one attempt goes through when they fail: unless the configuration says so, and at most.
+const (
+	defaultEngines = 3
+	mostEngines    = 16
+)
+
+// usable reports what is wrong with the first engine where none can run.
+func usable(list []engines.Config) error {
+	if len(list) == 0 {
+		return errors.New("worker: an engine is needed")
+	}
+	var first error
+	for _, e := range list {
+		err := e.Check()
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
 }
 
 // Run works until ctx ends: it passes on every change of the channel, when
@@ -184,6 +221,7 @@ func (w *Worker) poll(watched bool) time.Duration {
 // Drain waits for what runs, passing on nothing new but what other workers keep
 // waiting for a moment: `agent run --once`.
 func (w *Worker) Drain(ctx context.Context) error {
+	defer w.silence(context.WithoutCancel(ctx))
 	for slices.ContainsFunc(w.steps, func(s Step) bool { return s.Soon || s.Do == DoClaim }) {
 		due := time.NewTimer(w.rest(false))
 		select {
@@ -211,12 +249,25 @@ func (w *Worker) Drain(ctx context.Context) error {
 	return w.flush(context.WithoutCancel(ctx), time.Now())
 }
 
+// silence ends the probes that are on their way and takes what they say.
+func (w *Worker) silence(ctx context.Context) {
+	if w.endProbes == nil {
+		return
+	}
+	w.endProbes()
+	for w.probing() {
+		w.take(ctx, <-w.events, time.Now())
+	}
+	w.probes, w.endProbes = nil, nil
+}
+
 // stop ends every attempt for the shutdown of the worker and waits for them.
 func (w *Worker) stop(ctx context.Context) error {
 	for _, a := range w.running {
 		a.end(shutdown())
 	}
 	out := context.WithoutCancel(ctx)
+	w.silence(out)
 	for len(w.running) > 0 {
 		w.take(out, <-w.events, time.Now())
 	}
@@ -235,6 +286,8 @@ func (w *Worker) stop(ctx context.Context) error {
 // waits for an engine.
 func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	w.next = time.Second // when something goes wrong
+	w.shelf.refresh()
+	w.probe(ctx, now)
 	steps, stopped, err := w.plan(ctx, now)
 	if err != nil {
 		return err
@@ -315,7 +368,7 @@ func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error
 	w.fleet.Look(clock, w.sight(snap.Active, members))
 	in := Input{
 		Now: now, Clock: clock, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
-		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.health.hold(now), Backoff: w.cfg.Backoff,
+		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.engineFor(now), Backoff: w.cfg.Backoff,
 		Fleet: w.fleet, Names: names(members), Lacks: w.lacks(ctx, snap.Active, now), Dispatch: dispatch,
 	}
 	steps, next := Plan(in)
@@ -379,7 +432,10 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 	s := Status{
 		Agent: w.cfg.Agent, Writer: w.cfg.Writer.ID(), PID: os.Getpid(), PIDMark: process.StartMark(os.Getpid()),
 		Machine: w.cfg.Machine, Started: w.started, Stopped: stopped, Slots: w.cfg.MaxParallel,
-		Running: []RunningStatus{}, Holds: []HoldStatus{}, Engine: w.health.status(w.cfg.Engine, now),
+		Running: []RunningStatus{}, Holds: []HoldStatus{}, Engines: []EngineStatus{},
+	}
+	for _, k := range w.shelf.known {
+		s.Engines = append(s.Engines, k.status(now))
 	}
 	for _, a := range w.running {
 		s.Running = append(s.Running, a.status())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/ferrytest"
 	"github.com/ferry-fleet/ferry/worker"
 )
@@ -101,13 +102,13 @@ func TestEngineFaultCountsNothingAndRestsTheEngine(t *testing.T) {
 		t.Errorf("hold %q does not name the fault", hold)
 	}
 	r.stop()
-	if why, err := worker.Rest(r.cfg.Health, r.cfg.Engine, time.Now()); why != hold || err != nil {
-		t.Errorf("Rest() = %q, %v; want %q", why, err, hold)
+	if left, err := worker.Resting(r.cfg.Health, r.cfg.Engines, time.Now()); len(left) != 1 || left[0].Why != hold || err != nil {
+		t.Errorf("Resting() = %+v, %v; want %q", left, err, hold)
 	}
-	other := r.cfg.Engine
+	other := r.cfg.Engines[0]
 	other.Model = "another"
-	if why, err := worker.Rest(r.cfg.Health, other, time.Now()); why != "" || err != nil {
-		t.Errorf("Rest() of another model = %q, %v", why, err)
+	if left, err := worker.Resting(r.cfg.Health, []engines.Config{other}, time.Now()); len(left) != 0 || err != nil {
+		t.Errorf("Resting() of another model = %+v, %v", left, err)
 	}
 	again := start(m, r.cfg) // what was learnt outlives the process
 	m.Eventually("it still rests", 10*time.Second, func() bool {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -147,12 +149,9 @@ func (p *project) worker(ctx context.Context) (*worker.Worker, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	engine, _, err := p.engine()
+	list, err := p.runnable()
 	if err != nil {
 		return nil, "", err
-	}
-	if _, err := engines.Resolve(engine.Command, environ("PATH")); err != nil {
-		return nil, "", fault(classEngine, "install it, or name another command in "+p.files[0]+"; `ferry doctor` checks it", err)
 	}
 	level, report, err := p.level(ctx)
 	if err != nil {
@@ -166,11 +165,52 @@ func (p *project) worker(ctx context.Context) (*worker.Worker, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.Engine, cfg.Probe = engine, report.Hash
+	cfg.Engines, cfg.Probe = list, report.Hash
 	w, err := worker.New(cfg)
-	about := fmt.Sprintf("%s works for %s: engine %s, sandbox %s, %d at a time. Ctrl-C stops it and keeps the work.",
-		p.config.Agent, p.config.Project, engine.Name, level, p.config.MaxParallel)
+	about := fmt.Sprintf("%s works for %s: %s, sandbox %s, %d at a time. Ctrl-C stops it and keeps the work.",
+		p.config.Agent, p.config.Project, enginesLine(list), level, p.config.MaxParallel)
 	return w, about, err
+}
+
+// runnable gives the engines of this project's agent. One whose program is not
+// there is left out of the work with the reason; where none can run, the error
+// is what is wrong with the first.
+func (p *project) runnable() ([]engines.Config, error) {
+	list, err := p.engines()
+	if err != nil {
+		return nil, err
+	}
+	var missing error
+	for i := range list {
+		c := &list[i]
+		if c.Kind != engines.KindCLI || c.Check() != nil {
+			continue
+		}
+		if _, err := engines.Resolve(c.Command, environ("PATH")); err != nil {
+			c.Unusable = err.Error()
+			missing = cmp.Or(missing, err)
+		}
+	}
+	switch {
+	case slices.ContainsFunc(list, func(c engines.Config) bool { return c.Check() == nil }):
+		return list, nil
+	case missing != nil:
+		return nil, fault(classEngine, "install it, or name another command in "+p.files[0]+"; `ferry doctor` checks it", missing)
+	}
+	_, _, err = p.engine()
+	return nil, err
+}
+
+// enginesLine names the engines in order of preference.
+func enginesLine(list []engines.Config) string {
+	names := make([]string, len(list))
+	for i, c := range list {
+		names[i] = string(c.Name)
+	}
+	if len(names) == 1 {
+		return "engine " + names[0]
+	}
+	return "engines " + strings.Join(names, ", ")
 }
 
 func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, level box.Level) (worker.Config, error) {
@@ -189,7 +229,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Agent: agent, Machine: machine.Name(), Version: version().Version, Channel: p.channel, Writer: writer, Gate: gate,
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
-		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
+		MaxEngines: p.config.MaxEngines, MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
 		Local: func() []ferry.AgentName { return p.state.agents(id) },
 		Remote: func(ctx context.Context, push bool) (*worktree.Remote, error) {
 			return p.travels(ctx, gate, workerTime, push)
@@ -198,7 +238,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 	}, nil
 }
 
-// health is where a worker remembers the failures of its engine.
+// health is where a worker remembers the failures of its engines.
 func (s state) health(id ferry.RecordID, n ferry.AgentName) string {
 	return filepath.Join(s.workers(id), "health", string(n)+".json")
 }

@@ -188,7 +188,12 @@ func countsLine(counts map[string]int) string {
 // workerText prints what one worker is doing.
 func (a *app) workerText(w io.Writer, s *workerShape) {
 	now := a.now()
-	fmt.Fprintf(w, "\nworker %s, pid %d, for %s, engine %s\n", s.Agent, s.PID, age(now, s.Started), engineLine(s.Engine, now))
+	fmt.Fprintf(w, "\nworker %s, pid %d, for %s%s\n", s.Agent, s.PID, age(now, s.Started), onlyEngine(s.Engines, now))
+	if len(s.Engines) > 1 {
+		for _, e := range s.Engines {
+			fmt.Fprintln(w, indent("engine "+engineLine(e, now)))
+		}
+	}
 	if s.Stopped != "" {
 		fmt.Fprintln(w, indent("begins nothing new: "+s.Stopped))
 	}
@@ -207,8 +212,19 @@ func (a *app) workerText(w io.Writer, s *workerShape) {
 	}
 }
 
+// onlyEngine tells of the engine of a worker that has one.
+func onlyEngine(all []worker.EngineStatus, now time.Time) string {
+	if len(all) != 1 {
+		return ""
+	}
+	return ", engine " + engineLine(all[0], now)
+}
+
 func engineLine(e worker.EngineStatus, now time.Time) string {
 	line := e.Name + " " + e.State
+	if e.Proof != "" {
+		line += ", " + e.Proof
+	}
 	if e.Reason != "" {
 		line += " (" + e.Reason + ")"
 	}
@@ -218,17 +234,22 @@ func engineLine(e worker.EngineStatus, now time.Time) string {
 	return redact.Visible(line)
 }
 
-// resting gives why this project's worker would not use its engine now, or "".
+// resting gives which engines this project's worker would not use now because
+// they have failed, or "".
 func (p *project) resting() string {
-	engine, _, err := p.engine()
+	list, err := p.engines()
 	if err != nil {
 		return "" // the worker says it, and so does doctor
 	}
-	why, err := worker.Rest(p.state.health(p.config.ChannelID, p.config.Agent), engine, p.app.now())
+	left, err := worker.Resting(p.state.health(p.config.ChannelID, p.config.Agent), list, p.app.now())
 	if err != nil {
 		return err.Error()
 	}
-	return why
+	why := make([]string, len(left))
+	for i, l := range left {
+		why[i] = l.Why
+	}
+	return strings.Join(why, "; ")
 }
 
 func (a *app) why(ctx context.Context, ref string) error {
