@@ -96,13 +96,14 @@ func Measure(ctx context.Context, s Spec) (Findings, error) {
 	}
 	f.FilesTotal = int64(len(files))
 	f.Facts.Cut = cut || missed
-	f.Files = f.listed(files)
-	f.Facts.Outside = f.facts(Outside(s.Order.Touches, files))
-	f.Facts.CheckEdit = f.facts(CheckInputs(s.Order, files))
-	f.Facts.BadPaths = f.facts(bad)
-	f.Facts.Skipped = f.facts(s.Skipped)
-	f.Facts.Secrets = f.facts(secrets)
-	f.Facts.Denied = f.facts(s.Denied)
+	red := s.redactor()
+	f.Files = f.listed(files, red)
+	for list, from := range map[*[]string][]string{
+		&f.Facts.Outside: Outside(s.Order.Touches, files), &f.Facts.CheckEdit: CheckInputs(s.Order, files), &f.Facts.BadPaths: bad,
+		&f.Facts.Skipped: s.Skipped, &f.Facts.Secrets: secrets, &f.Facts.Denied: s.Denied,
+	} {
+		*list = f.facts(from, red)
+	}
 	return f, nil
 }
 
@@ -119,8 +120,8 @@ func (s Spec) badEntries(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// listed bounds the list of files of a record, and makes its paths valid text.
-func (f *Findings) listed(files []ferry.File) []ferry.File {
+// listed bounds the list of files of a record, and makes its paths valid text without secrets.
+func (f *Findings) listed(files []ferry.File, red *redact.Redactor) []ferry.File {
 	var out []ferry.File
 	bytes := 0
 	for _, file := range files {
@@ -129,21 +130,21 @@ func (f *Findings) listed(files []ferry.File) []ferry.File {
 			f.Facts.Cut = true
 			break
 		}
-		file.Path = strings.ToValidUTF8(file.Path, "�")
+		file.Path = strings.ToValidUTF8(red.String(file.Path), "�")
 		out = append(out, file)
 	}
 	return out
 }
 
 // facts bounds one list of facts.
-func (f *Findings) facts(list []string) []string {
+func (f *Findings) facts(list []string, red *redact.Redactor) []string {
 	if len(list) > maxFacts {
 		f.Facts.Cut = true
 		list = list[:maxFacts]
 	}
 	var out []string
 	for _, s := range list {
-		out = append(out, line(s))
+		out = append(out, line(red.String(s)))
 	}
 	return out
 }
@@ -168,14 +169,11 @@ func line(s string) string {
 	return s[:cut] + gap + why
 }
 
-// secrets searches what the change adds, and reports whether something was
+// secrets searches what the change adds, the names of its files too, and reports whether something was
 // too large to be searched. A value that the old file held already is not
 // added by the change.
 func (s Spec) secrets(ctx context.Context, files []ferry.File) (found []string, missed bool, err error) {
-	red := s.Redactor
-	if red == nil {
-		red = redact.New(nil)
-	}
+	red := s.redactor()
 	var total int64
 	for _, file := range files {
 		if ctx.Err() != nil {
@@ -183,6 +181,9 @@ func (s Spec) secrets(ctx context.Context, files []ferry.File) (found []string, 
 		}
 		if file.NewBlob == "" || file.NewBlob == file.OldBlob || isGitlink(file) {
 			continue
+		}
+		for _, kind := range added(red.Find(file.Path), file.Path, "") {
+			found = append(found, red.String(file.Path)+": "+kind+" in the name of the file")
 		}
 		text, err := s.Repo.Blob(file.NewBlob, maxScanFile)
 		if errors.Is(err, gitfacts.ErrTooLarge) || total+int64(len(text)) > maxScan {
@@ -206,10 +207,17 @@ func (s Spec) secrets(ctx context.Context, files []ferry.File) (found []string, 
 			old = string(b)
 		}
 		for _, kind := range added(hits, string(text), old) {
-			found = append(found, file.Path+": "+kind)
+			found = append(found, red.String(file.Path)+": "+kind)
 		}
 	}
 	return found, missed, nil
+}
+
+func (s Spec) redactor() *redact.Redactor {
+	if s.Redactor == nil {
+		return redact.New(nil)
+	}
+	return s.Redactor
 }
 
 // added gives the kinds of hits whose text the old file did not hold.

@@ -118,3 +118,45 @@ func TestEngineAddsItsKeyToTheTree(t *testing.T) {
 		t.Errorf("the folder holds the key: %v", got)
 	}
 }
+
+// A secret that the engine puts into the name of a file refutes the result as well, and one in the subjects of its own
+// commits does not get into ours. Neither is in the folder or in what is shown.
+func TestEngineNamesThingsByItsKey(t *testing.T) {
+	const key = "Zq7-correct.horse+battery+43"
+	s := newSeat(t, "repo")
+	agent := filepath.Join(s.home, "bin", "my-agent")
+	must(t, os.MkdirAll(filepath.Dir(agent), 0o755))
+	must(t, os.WriteFile(agent, []byte("#!/bin/sh\nset -e\nprintf work >\"$MY_API_KEY.txt\"\ngit add -A\n"+
+		"git -c user.name=x -c user.email=x@example.com commit -qm \"add $MY_API_KEY\"\necho done\n"), 0o755))
+	s.ferry(0, "enable", "--email", "ada@example.com", "--command", agent)
+	must(t, os.WriteFile(filepath.Join(s.repo, ".ferry", "credentials.json"), []byte(`{"MY_API_KEY": "`+key+`"}`), 0o600))
+	s.ferry(0, "channel", "order", "--id", "t-name", "--task", "work", "--check", "true")
+	said := s.ferry(0, "agent", "run", "--once") + s.ferry(0, "channel", "show", "t-name")
+	if !strings.Contains(said, "refuted") || !strings.Contains(said, "in the name of the file") {
+		t.Errorf("the result is not refuted for the name of its file:\n%s", said)
+	}
+	gates, err := filepath.Glob(filepath.Join(s.state(), "gate", "*.git"))
+	if err != nil || len(gates) != 1 {
+		t.Fatalf("gates: %v, %v", gates, err)
+	}
+	messages, code := s.run(s.repo, "/usr/bin/env", "git", "--git-dir", gates[0], "log", "--all", "--format=%B")
+	if code != 0 || !strings.Contains(messages, "add [redacted secret]") {
+		t.Errorf("the messages of the commits (%d):\n%s", code, messages)
+	}
+	for what, text := range map[string]string{"what is shown": said, "a message": messages} {
+		if strings.Contains(text, key) {
+			t.Errorf("%s holds the key:\n%s", what, text)
+		}
+	}
+	s.ferry(1, "channel", "land", "t-name")
+	must(t, filepath.WalkDir(filepath.Join(s.state(), "channels"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(key)) {
+			t.Errorf("%s holds the key", path)
+		}
+		return err
+	}))
+}

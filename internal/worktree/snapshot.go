@@ -26,6 +26,8 @@ type SnapSpec struct {
 	Parent ferry.Commit
 	// Message is the commit message; the subjects of the engine's own commits are added to it.
 	Message string
+	// Hide takes out of those subjects what may not be shown; nil takes out nothing.
+	Hide func(string) string
 	// Agent and When are written into the commit, so that the same files give the same commit again.
 	Agent ferry.AgentName
 	When  time.Time

@@ -76,6 +76,9 @@ func (s *shot) subjects() []string {
 		if id == string(s.spec.Tree.Base()) {
 			break
 		}
+		if s.spec.Hide != nil {
+			subject = s.spec.Hide(subject)
+		}
 		list = append(list, clean(subject, width))
 	}
 	slices.Reverse(list)
