@@ -84,6 +84,11 @@ func TestMeter(t *testing.T) {
 			}
 		}
 	}
+	begun := engines.Meter{Limit: engines.Amount{Tokens: 100}}
+	begun.Told(usage(100, 0), 0)
+	if why := begun.Told(usage(1, 0), 0); why == "" || begun.Used().Tokens != 100 {
+		t.Errorf("an engine that counts anew has given something back: %q, %+v", why, begun.Used())
+	}
 	m := engines.Meter{Limit: engines.Amount{Time: time.Minute}}
 	if why := m.Told(ferry.Usage{}, 59*time.Second); why != "" {
 		t.Errorf("stopped early: %s", why)

@@ -68,7 +68,7 @@ type From struct {
 func ProfileOf(c Config) Profile {
 	var p Profile
 	p.Modalities, p.From.Modalities = modalitiesOf(c)
-	p.Local, p.From.Local = localOf(c)
+	p.Local, p.From.Local = localOf(c, p.Modalities)
 	p.ContextK, p.From.ContextK = contextOf(c)
 	p.Strengths, p.From.Strengths = strengthsOf(c, p.ContextK)
 	p.Class, p.From.Class = classOf(c)
@@ -140,11 +140,12 @@ func found(signs []sign, text string) (means, rules []string) {
 	return means, rules
 }
 
-// mediaOnly reports whether the engine is taken for one that makes or reads
-// media and does nothing else.
-func (c Config) mediaOnly() bool {
-	means, _ := found(media, c.described())
-	return len(means) > 0
+// mediaOnly reports whether an engine with these modalities makes or reads media
+// and does nothing else.
+func mediaOnly(modalities []string) bool {
+	return len(modalities) > 0 && !slices.ContainsFunc(modalities, func(m string) bool {
+		return m == ModalityText || m == ModalityCode || m == ModalityVision
+	})
 }
 
 func modalitiesOf(c Config) ([]string, Source) {
@@ -197,7 +198,7 @@ func contextOf(c Config) (int64, Source) {
 	if c.Declared.ContextK != nil {
 		return *c.Declared.ContextK, Source{Declared: true}
 	}
-	if c.mediaOnly() {
+	if means, _ := found(media, c.described()); len(means) > 0 {
 		return 0, Source{}
 	}
 	for _, name := range []string{c.Model, string(c.Name)} {
@@ -316,7 +317,7 @@ func (c Config) endpoints() []string {
 
 // localOf asks first how the engine is paid for and then where it is: an address
 // of this machine can be a proxy in front of somebody's paid API.
-func localOf(c Config) (bool, Source) {
+func localOf(c Config, modalities []string) (bool, Source) {
 	at := c.endpoints()
 	elsewhere := func(base string) bool { return !LocalURL(base) }
 	switch {
@@ -332,7 +333,7 @@ func localOf(c Config) (bool, Source) {
 		return false, Source{Rule: "an endpoint elsewhere"}
 	case len(at) > 0:
 		return true, Source{Rule: "an endpoint on this machine or network"}
-	case c.mediaOnly() && len(c.secrets()) == 0 && c.KeyRef == "":
+	case mediaOnly(modalities) && len(c.secrets()) == 0 && c.KeyRef == "":
 		return true, Source{Rule: "a media CLI without endpoint and key"}
 	}
 	return false, Source{Rule: "an agent CLI calls out"}

@@ -227,6 +227,8 @@ func TestLocalGuessed(t *testing.T) {
 		{"media CLI that is paid for", paid(cli("whisper-cli", ""), engines.PaidPrepaid), false},
 		{"media CLI with an endpoint", with(cli("tts", ""), func(c *engines.Config) { c.BaseURL = far }), false},
 		{"media CLI with a key", env(cli("tts", ""), "OPENAI_API_KEY", "k-123456"), false},
+		{"media CLI by what is declared", with(cli("draw", ""), func(c *engines.Config) { c.Declared.Modalities = []string{"image"} }), true},
+		{"no media CLI by what is declared", with(cli("whisper", ""), func(c *engines.Config) { c.Declared.Modalities = []string{"text", "code"} }), false},
 		{"claude calls out", cli("claude", ""), false},
 		{"codex calls out", cli("codex", ""), false},
 		{"agent CLI on a local endpoint", with(cli("my-agent", "m"), func(c *engines.Config) { c.BaseURL = "http://localhost:1/v1" }), true},
