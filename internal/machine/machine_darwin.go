@@ -20,9 +20,6 @@ func Load1() (float64, error) {
 	return float64(binary.LittleEndian.Uint32(raw)) / float64(max(scale, 1)), nil
 }
 
-// MemoryAvailable reports errors.ErrUnsupported: the kernel gives no such estimate without a Mach call.
-func MemoryAvailable() (int64, error) { return 0, fmt.Errorf("memory: %w", errors.ErrUnsupported) }
-
 // BootID returns an id that is another one after each start of the system.
 func BootID() (string, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")

@@ -28,15 +28,6 @@ func parseLoad(text string) (float64, error) {
 	return load, nil
 }
 
-// MemoryAvailable returns how many bytes programs can still take without swapping, by the kernel's estimate.
-func MemoryAvailable() (int64, error) {
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("memory: %w", err)
-	}
-	return parseMemory(string(data))
-}
-
 func parseMemory(text string) (int64, error) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {

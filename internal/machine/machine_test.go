@@ -16,7 +16,7 @@ func TestFacts(t *testing.T) {
 	if load, err := machine.Load1(); err != nil || load < 0 {
 		t.Errorf("Load1 = %v, %v", load, err)
 	}
-	mem, err := machine.MemoryAvailable()
+	mem, err := machine.Here().MemoryAvailable()
 	if runtime.GOOS == "linux" && (err != nil || mem < 1<<20) || err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("MemoryAvailable = %d, %v", mem, err)
 	}
