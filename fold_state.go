@@ -120,8 +120,8 @@ func (f *fold) waits() string {
 			return fmt.Sprintf("waits for %s, which is %s", label, s)
 		}
 	}
-	if len(f.t.Questions) > 0 {
-		q := f.t.Questions[0]
+	if i := slices.IndexFunc(f.t.Questions, func(q Open) bool { return !q.Question.Aside }); i >= 0 {
+		q := f.t.Questions[i]
 		return fmt.Sprintf("waits for an answer: %s `ferry channel answer %s OPTION`", q.Question.Text, q.ID.Short())
 	}
 	if f.t.Paused {

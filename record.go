@@ -264,7 +264,8 @@ type Question struct {
 	Key     string     `json:"key"`
 	Text    string     `json:"text"`
 	Options []Option   `json:"options"`
-	Seen    []RecordID `json:"seen,omitempty"` // what an answer "retry" forgives
+	Seen    []RecordID `json:"seen,omitempty"`  // what an answer "retry" forgives
+	Aside   bool       `json:"aside,omitempty"` // the order does not wait for the answer
 }
 
 // Option is one answer that a question offers.

@@ -30,12 +30,24 @@ func (w *Worker) take(ctx context.Context, e event, now time.Time) {
 	c := e.closed
 	delete(w.running, e.start)
 	w.learn(c, now)
+	if c.fault != nil && c.last.Stop != nil && c.last.Stop.Reason == ferry.StopFault {
+		defer w.exhausted(ctx, c, now)
+	}
 	if err := w.submit(ctx, c, now); errors.Is(err, errGrace) {
 		w.unsaid = append(w.unsaid, c)
 	} else if err != nil {
 		w.log.Error("close the attempt; it is tried again", "task", string(c.label), "err", err)
 		w.unsaid = append(w.unsaid, c)
 	}
+}
+
+// exhausted asks about an order that an attempt has given back because its engines failed.
+func (w *Worker) exhausted(ctx context.Context, c *closing, now time.Time) {
+	t, err := w.cfg.Channel.Task(ctx, c.order.String())
+	if err != nil || t.State.Final() {
+		return
+	}
+	w.stuck(ctx, &t, c.last.Stop.Note, now)
 }
 
 // reported closes the journal of a run whose record is in the channel.

@@ -82,9 +82,7 @@ func (w *Worker) handOver(a *attempt, c *closing, j *Journal, dir string) (again
 func (w *Worker) faulted(ctx context.Context, e event, now time.Time) {
 	f, j := e.failed, e.run
 	name := ferry.EngineName(j.Engine)
-	if err := w.shelf.fail(now, name, f.fault); err != nil {
-		w.log.Error("remember the engine's health", "err", err)
-	}
+	w.learnFault(ctx, j, f.fault, now)
 	on := w.goesOn(e, now)
 	on.note = w.cfg.Redactor.String(w.faultNote(name, f, on))
 	w.log.Warn("engine fault", "task", string(j.Label), "engine", string(name), "err", f.fault.String(), "next", string(on.next.Name))
@@ -96,6 +94,25 @@ func (w *Worker) faulted(ctx context.Context, e event, now time.Time) {
 		}
 	}
 	f.back <- on
+}
+
+// learnFault notes the fault of a run's engine, and asks the master where it has failed too often.
+func (w *Worker) learnFault(ctx context.Context, j *Journal, fault engines.Fault, now time.Time) {
+	name := ferry.EngineName(j.Engine)
+	k := w.shelf.find(name)
+	if k == nil {
+		return
+	}
+	before := k.Health.Failures
+	if err := w.shelf.fail(now, name, fault); err != nil {
+		w.log.Error("remember the engine's health", "err", err)
+	}
+	if label := string(j.Label); len(k.touched) < maxTouched && !slices.Contains(k.touched, label) {
+		k.touched = append(k.touched, label)
+	}
+	if k.Health.Failures > before { // else it rested already
+		w.alert(ctx, k, j.Order, now)
+	}
 }
 
 // noteFault is the kind of the note about an engine's fault.

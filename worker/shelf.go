@@ -27,7 +27,8 @@ type shelf struct {
 type known struct {
 	Stand
 
-	of      string // fingerprint of the configuration that the faults are about
+	touched []string // orders that it has failed since it last worked, for people
+	of      string   // fingerprint of the configuration that the faults are about
 	probing bool
 }
 
@@ -147,7 +148,7 @@ func (s *shelf) worked(now time.Time, name ferry.EngineName) error {
 	if k == nil {
 		return nil
 	}
-	k.Worked = now
+	k.Worked, k.touched = now, nil
 	if k.Health == (engines.Health{}) {
 		return nil
 	}

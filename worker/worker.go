@@ -57,6 +57,8 @@ type Config struct {
 	// where there is none. It is asked each time, and may be nil itself.
 	Remote func(ctx context.Context, push bool) (*worktree.Remote, error)
 
+	Desk       string // file that remembers what was asked about the engines, and which are blocked
+	AlertAfter int    // faults of an engine in a row after which the master is asked; 0 means 2
 	MaxEngines int    // that one attempt goes through when they fail, 1 to 16; 0 means 3
 	Route      Router // chooses among the engines that may do an order; nil prefers them in their order
 
@@ -76,6 +78,7 @@ type Worker struct {
 	steps     []Step        // of the last pass, for the status
 	why       string        // nothing new may begin, of the last pass
 	shelf     *shelf
+	desk      desk
 	health    health
 	fleet     *Fleet
 	pulse     pulse
@@ -107,6 +110,9 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.MaxEngines == 0 {
 		cfg.MaxEngines = defaultEngines
 	}
+	if cfg.AlertAfter == 0 {
+		cfg.AlertAfter = defaultAlert
+	}
 	cfg.MaxEngines = min(max(cfg.MaxEngines, 1), mostEngines)
 	if cfg.Backoff == nil {
 		cfg.Backoff = Backoff
@@ -133,6 +139,14 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.shelf = known
+	if w.desk, err = readDesk(cfg.Desk); err != nil {
+		return nil, err
+	}
+	for name, why := range w.desk.file.Blocked {
+		if k := known.find(name); k != nil {
+			k.Blocked = why
+		}
+	}
 	boot, err := nextBoot(cfg)
 	if err != nil {
 		return nil, err
@@ -141,10 +155,12 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// The engines that one attempt goes through when they fail: unless the configuration says so, and at most.
+// The engines that one attempt goes through when they fail, unless the configuration says so, and at most; and the faults in
+// a row of one after which the master is asked.
 const (
 	defaultEngines = 3
 	mostEngines    = 16
+	defaultAlert   = 2
 )
 
 // usable reports what is wrong with the first engine where none can run.
@@ -299,6 +315,7 @@ func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.steps, w.why = steps, stopped
+	w.held(ctx, steps, now)
 	w.deliver(ctx, now)
 	w.report(steps, stopped, now)
 	w.introduce(ctx, now)
@@ -364,6 +381,10 @@ func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error
 		return nil, "", err
 	}
 	w.pulse.news = w.pulse.news || report.New > 0
+	if !w.dry && w.desk.seen != snap { // it is the same one while nothing has changed
+		w.desk.seen = snap
+		w.answers(ctx, now)
+	}
 	clock := w.clock()
 	w.fleet.Look(clock, w.sight(snap.Active, members))
 	in := Input{

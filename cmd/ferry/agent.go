@@ -220,7 +220,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		return worker.Config{}, err
 	}
 	runs := p.state.runsOf(id, agent)
-	for _, dir := range []string{runs, p.caches(), filepath.Dir(p.state.health(id, agent))} {
+	for _, dir := range []string{runs, p.caches(), filepath.Dir(p.state.health(id, agent)), filepath.Dir(p.state.desk(id, agent))} {
 		if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 			return worker.Config{}, err
 		}
@@ -229,7 +229,8 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Agent: agent, Machine: machine.Name(), Version: version().Version, Channel: p.channel, Writer: writer, Gate: gate,
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
-		MaxEngines: p.config.MaxEngines, MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
+		Desk: p.state.desk(id, agent), AlertAfter: p.config.AlertAfter, MaxEngines: p.config.MaxEngines,
+		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
 		Local: func() []ferry.AgentName { return p.state.agents(id) },
 		Remote: func(ctx context.Context, push bool) (*worktree.Remote, error) {
 			return p.travels(ctx, gate, workerTime, push)
@@ -241,6 +242,12 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 // health is where a worker remembers the failures of its engines.
 func (s state) health(id ferry.RecordID, n ferry.AgentName) string {
 	return filepath.Join(s.workers(id), "health", string(n)+".json")
+}
+
+// desk is where a worker remembers what it asked about its engines, and which
+// of them an answer keeps out.
+func (s state) desk(id ferry.RecordID, n ferry.AgentName) string {
+	return filepath.Join(s.workers(id), "engines", string(n)+".json")
 }
 
 // workLog is the worker's log: what a person who runs a fleet wants to see.
