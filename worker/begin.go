@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func (w *Worker) stopped(now time.Time) string {
 	if reason := w.trouble(now); reason != "" {
 		return reason
 	}
-	return w.lowDisk()
+	return cmp.Or(w.lowDisk(), w.governed(now))
 }
 
 // runDir makes the directory of a run and writes its first journal.

@@ -50,6 +50,7 @@ type Config struct {
 	Width        int           // how many orders may run in the whole fleet; 0 means no limit
 	Backoff      func(failures int) time.Duration
 	MinDisk      float64 // share of the disk that must stay free, 0 to 1
+	Governor     *Watch  // when this machine begins nothing; nil lets all begin
 	Redactor     *redact.Redactor
 	Log          *slog.Logger
 
