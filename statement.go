@@ -144,10 +144,42 @@ type Checkpoint struct {
 
 // Inventory says what a machine's ferry can do. It is written when it changes.
 type Inventory struct {
-	Version  string   `json:"version"`
-	Features []string `json:"features,omitempty"`
-	Platform string   `json:"platform,omitempty"`
-	Slots    int64    `json:"slots,omitempty"`
+	Version  string       `json:"version"`
+	Features []string     `json:"features,omitempty"`
+	Platform string       `json:"platform,omitempty"`
+	Slots    int64        `json:"slots,omitempty"`
+	Engines  []EngineSeen `json:"engines,omitempty"` // in order of preference; none where the ferry does not tell of them
+}
+
+// EngineSeen is what a worker says of one of its engines. It holds nothing secret.
+type EngineSeen struct {
+	Name     EngineName `json:"name"`
+	Kind     string     `json:"kind"` // cli, http
+	Model    string     `json:"model,omitempty"`
+	Tier     string     `json:"tier"`            // judge, build, chore
+	Paid     string     `json:"paid,omitempty"`  // local, free-tier, prepaid, subscription
+	State    string     `json:"state"`           // up, unknown, down, exhausted, blocked
+	Proof    string     `json:"proof,omitempty"` // what was seen of it
+	Reason   string     `json:"reason,omitempty"`
+	Until    string     `json:"until,omitempty"` // RFC 3339: when that may end
+	Class    string     `json:"class"`           // small, medium, large
+	Can      []string   `json:"can,omitempty"`   // modalities
+	ContextK int64      `json:"context_k,omitempty"`
+	Local    bool       `json:"local,omitempty"` // nothing that it is given leaves the machine or its network
+	Price    PriceSeen  `json:"price"`
+	Requests int64      `json:"requests,omitempty"`  // in this week
+	MicroUSD int64      `json:"micro_usd,omitempty"` // in this week, in millionths of a US dollar
+	Verified int64      `json:"verified,omitempty"`  // results of it that were verified here
+	Refuted  int64      `json:"refuted,omitempty"`
+}
+
+// PriceSeen is what an engine costs, in millionths of a US dollar, and who says so. Where the source is "unknown" the
+// numbers mean nothing.
+type PriceSeen struct {
+	PerCall    int64  `json:"per_call_micro_usd,omitempty"`
+	PerMTokIn  int64  `json:"per_mtok_in_micro_usd,omitempty"`
+	PerMTokOut int64  `json:"per_mtok_out_micro_usd,omitempty"`
+	Source     string `json:"source"`
 }
 
 // Seal says that records of its writer are in a pack as well, so that their files may go.

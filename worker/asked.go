@@ -42,6 +42,7 @@ type desk struct {
 type deskFile struct {
 	Asked   []asked                     `json:"asked,omitempty"`
 	Blocked map[ferry.EngineName]string `json:"blocked,omitempty"` // why
+	Counts  map[ferry.EngineName]trust  `json:"counts,omitempty"`  // of their results
 }
 
 // Bounds of what is remembered: questions, the file, and the orders that an alert names.

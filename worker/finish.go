@@ -107,6 +107,9 @@ func (w *Worker) submit(ctx context.Context, c *closing, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("submit %s: %w", c.label, err)
 	}
+	if j.Result != nil {
+		w.rate(ctx, c)
+	}
 	w.log.Info("closed", "task", string(c.label), "run", string(j.Run), "outcome", string(j.Outcome))
 	kept := j.Phase != PhaseRunning && j.Phase != PhaseEnded
 	j.Reported, j.Phase = true, PhaseClosed

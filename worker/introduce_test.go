@@ -17,6 +17,9 @@ func TestIntroduction(t *testing.T) {
 	m := ferrytest.New(t, files)
 	cfg := config(m, "wisp", m.Engine("e", "true\n"))
 	have := ferry.Inventory{Features: ferry.Features(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	have.Engines = []ferry.EngineSeen{{
+		Name: "script", Kind: "cli", Tier: "build", State: "unknown", Class: "medium", Can: []string{"text", "code"}, Price: ferry.PriceSeen{Source: "unknown"},
+	}}
 	for _, tt := range []struct {
 		version string
 		slots   int
