@@ -93,6 +93,9 @@ func fingerprint(e engines.Config) string {
 	if e.Key != "" {
 		fmt.Fprintf(s, "%q", e.Key)
 	}
+	if e.Provider != "" || e.Wire != "" || e.KeyRef != "" {
+		fmt.Fprintf(s, "%q %q %q", e.Provider, e.Wire, e.KeyRef)
+	}
 	return hex.EncodeToString(s.Sum(nil)[:16])
 }
 

@@ -105,10 +105,16 @@ func TestEngineFaultCountsNothingAndRestsTheEngine(t *testing.T) {
 	if left, err := worker.Resting(r.cfg.Health, r.cfg.Engines, time.Now()); len(left) != 1 || left[0].Why != hold || err != nil {
 		t.Errorf("Resting() = %+v, %v; want %q", left, err, hold)
 	}
-	other := r.cfg.Engines[0]
-	other.Model = "another"
-	if left, err := worker.Resting(r.cfg.Health, []engines.Config{other}, time.Now()); len(left) != 0 || err != nil {
-		t.Errorf("Resting() of another model = %+v, %v", left, err)
+	for what, set := range map[string]func(c *engines.Config){
+		"model": func(c *engines.Config) { c.Model = "another" }, "key": func(c *engines.Config) { c.Key = "another" },
+		"place of the key": func(c *engines.Config) { c.KeyRef = "secret:X" }, "provider": func(c *engines.Config) { c.Provider = "x" },
+		"wire": func(c *engines.Config) { c.Wire = "x" },
+	} {
+		other := r.cfg.Engines[0]
+		set(&other)
+		if left, err := worker.Resting(r.cfg.Health, []engines.Config{other}, time.Now()); len(left) != 0 || err != nil {
+			t.Errorf("Resting() of another %s = %+v, %v", what, left, err)
+		}
 	}
 	again := start(m, r.cfg) // what was learnt outlives the process
 	m.Eventually("it still rests", 10*time.Second, func() bool {
