@@ -104,7 +104,7 @@ func (a *app) runAgent(ctx context.Context, mode runMode) error {
 			}
 			defer unlock()
 		}
-		w, about, err := p.worker(ctx)
+		w, about, err := p.worker(ctx, mode)
 		if err != nil && ctx.Err() != nil {
 			return ctx.Err() // what was cut off blames git, or the sandbox
 		}
@@ -144,7 +144,8 @@ func (p *project) onlyWorker() (unlock func(), err error) {
 }
 
 // worker builds the worker of this project's agent.
-func (p *project) worker(ctx context.Context) (*worker.Worker, string, error) {
+func (p *project) worker(ctx context.Context, mode runMode) (*worker.Worker, string, error) {
+	watch := worker.NewWatch(p.governor(!mode.once), p.app.system, p.app.now())
 	writer, err := p.agentWriter()
 	if err != nil {
 		return nil, "", err
@@ -165,7 +166,7 @@ func (p *project) worker(ctx context.Context) (*worker.Worker, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.Engines, cfg.Probe = list, report.Hash
+	cfg.Engines, cfg.Probe, cfg.Governor = list, report.Hash, watch
 	w, err := worker.New(cfg)
 	about := fmt.Sprintf("%s works for %s: %s, sandbox %s, %d at a time. Ctrl-C stops it and keeps the work.",
 		p.config.Agent, p.config.Project, enginesLine(list), level, p.config.MaxParallel)
@@ -237,6 +238,15 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		},
 		MinDisk: minDisk, Redactor: red, Log: p.app.workLog(),
 	}, nil
+}
+
+// governor gives when this machine begins nothing. Who asks for one pass is at
+// the machine, and wants it: a person's presence then says nothing.
+func (p *project) governor(presence bool) worker.Governor {
+	g := p.config.Governor
+	return worker.Governor{
+		Window: (*worker.Window)(g.ClaimWindow), Presence: presence && *g.PauseWhileActive, BusyCPU: *g.BusyCPU, MinRAM: int64(*g.MinFreeRAM) << 20,
+	}
 }
 
 // health is where a worker remembers the failures of its engines.

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferry-fleet/ferry/worker"
 )
 
 type agentStatusShape struct {
@@ -17,6 +21,7 @@ type agentShape struct {
 	Alive  bool         `json:"alive"`
 	Worker *workerShape `json:"worker"`
 	Rests  string       `json:"rests"` // why it would not use its engine, where it does not run
+	Held   string       `json:"held"`  // why this machine begins nothing new
 }
 
 func (a *app) agentStatusCommand() *cobra.Command {
@@ -51,6 +56,7 @@ func (a *app) agentStatus(ctx context.Context) error {
 			if !s.Alive && n == p.config.Agent {
 				s.Rests = p.resting()
 			}
+			s.Held = p.heldHere(&s)
 			alive = alive || s.Alive
 			shape.Agents = append(shape.Agents, s)
 		}
@@ -64,6 +70,9 @@ func (a *app) agentStatus(ctx context.Context) error {
 				if s.Rests != "" {
 					fmt.Fprintln(w, indent(s.Rests))
 				}
+				if s.Held != "" {
+					fmt.Fprintln(w, indent("would begin nothing new: "+s.Held))
+				}
 			}
 		})
 		if err == nil && !alive {
@@ -71,4 +80,19 @@ func (a *app) agentStatus(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// heldHere gives why an agent begins nothing new on this machine: what its
+// worker says, and where none runs, what one would find. How busy the processor
+// is takes a while to measure, so that only a worker knows it.
+func (p *project) heldHere(s *agentShape) string {
+	if s.Alive {
+		return s.Worker.Stopped
+	}
+	if s.Agent != string(p.config.Agent) {
+		return "" // another agent has settings of its own
+	}
+	now := p.app.now()
+	_, reason := worker.NewWatch(p.governor(true), p.app.system, now).Held(now, cmp.Or(p.config.Poll, 10*time.Second))
+	return reason
 }

@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ferry-fleet/ferry/internal/machine"
 )
 
 // app is what every verb gets: where to write, and the flags that all verbs
 // share.
 type app struct {
 	out, err io.Writer
+	system   machine.System
 	dir      string // -C
 	project  string // --project
 	agent    string // --agent, where a verb has it

@@ -41,7 +41,7 @@ func (e *enabling) describeEngine() {
 		}
 	}
 	if len(k.Login) > 0 && len(e.c.Box.Login) == 0 {
-		e.warn("%s has no login on this machine (%s): log in with it, or put its key into %s", e.c.Command, strings.Join(k.Login, ", "), e.file(credentialsFile))
+		e.warn("%s has no login on this machine (%s): log in with it, or seal its key with `ferry secret set NAME` and name it in %s: env = { NAME = \"secret:NAME\" }", e.c.Command, strings.Join(k.Login, ", "), e.file(configFile))
 	}
 }
 

@@ -15,18 +15,21 @@ import (
 	"syscall"
 
 	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/machine"
 )
 
 func main() {
 	box.Main()
-	os.Exit(run())
+	os.Exit(run(machine.Here()))
 }
 
-// run is main without the exit, so that deferred work is done.
-func run() int {
+// run is main without the exit, so that deferred work is done. The system says
+// how busy this machine is, and with whom.
+func run(system machine.System) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what the first one asked to end
 	a := newApp(os.Stdout, os.Stderr)
+	a.system = system
 	return a.execute(ctx, os.Args[1:])
 }

@@ -242,7 +242,7 @@ func (p *project) refuseSecrets(o *ferry.Order) error {
 	}
 	for _, text := range texts {
 		if hits := r.Find(text); len(hits) > 0 {
-			return misuse("put it into .ferry/credentials.json, from where the engine gets it as a variable",
+			return misuse("`ferry secret set NAME` seals it, and an engine that names it in agent.toml gets it, as in env = { NAME = \"secret:NAME\" }",
 				"order %s: it holds what looks like a secret (%s), and orders are copied to every machine", o.Label, hits[0].Kind)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/ferry-fleet/ferry/internal/box"
+	"github.com/ferry-fleet/ferry/internal/machine"
 	"github.com/ferry-fleet/ferry/internal/process"
 )
 
@@ -29,8 +30,15 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){
-		"ferry": func() { main() },
+		"ferry": func() { os.Exit(run(scripted())) },
 	})
+}
+
+// scripted is the machine of a script: what it puts into $WORK/machine. Where it
+// puts nothing, nobody types and nothing is known of processor and memory.
+func scripted() machine.System {
+	dir := os.Getenv("FERRY_TEST_MACHINE")
+	return machine.System{Proc: filepath.Join(dir, "proc"), Dev: filepath.Join(dir, "dev")}
 }
 
 // TestScripts runs testdata/script. Each script has a home, a state directory
@@ -65,6 +73,7 @@ func setup(e *testscript.Env) error {
 	}
 	e.Setenv("HOME", home)
 	e.Setenv("USER", "ada")
+	e.Setenv("FERRY_TEST_MACHINE", filepath.Join(e.WorkDir, "machine"))
 	e.Setenv("FERRY_STATE_DIR", filepath.Join(e.WorkDir, "state"))
 	e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	e.Setenv("TZ", "UTC")
