@@ -156,16 +156,16 @@ func (w *Worker) failures(f *failed) string {
 	return strings.Join(parts, "; ")
 }
 
-// faultNote words a fault for the ledger: engine, reason, how long it rests, and where the order goes.
+// faultNote words a fault for the ledger: the engine, where the order goes, how long the engine rests, and the reason.
 func (w *Worker) faultNote(name ferry.EngineName, f *failed, on onward) string {
-	text := fmt.Sprintf("engine %s: %s: %s", name, f.fault.Class, f.fault.Reason)
+	text := fmt.Sprintf("engine %s failed: the order goes back", name)
+	if on.next.Name != "" {
+		text = fmt.Sprintf("engine %s failed: the order goes on with engine %s", name, on.next.Name)
+	}
 	if k := w.shelf.find(name); k != nil {
 		text += "; it rests until " + k.Health.Until.UTC().Format(time.RFC3339)
 	}
-	if on.next.Name != "" {
-		return text + "; the order goes on with engine " + string(on.next.Name)
-	}
-	return text + "; the order goes back: " + on.why
+	return fmt.Sprintf("%s; %s: %s", text, f.fault.Class, f.fault.Reason)
 }
 
 // use makes an engine the one of the attempt's next run.

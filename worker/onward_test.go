@@ -60,7 +60,7 @@ func TestNextEngineGoesOnFromWhatTheFirstLeft(t *testing.T) {
 		t.Errorf("the branch holds\n%s\nwant a commit of each engine", log)
 	}
 	said := notes(m, id, "engine-fault")
-	if len(said) != 1 || !strings.Contains(said[0], "engine first: credit: ") || !strings.Contains(said[0], "goes on with engine second") {
+	if len(said) != 1 || !strings.Contains(said[0], "engine first failed: the order goes on with engine second; it rests until ") || !strings.Contains(said[0], "; credit: ") {
 		t.Errorf("notes = %q", said)
 	}
 	m.Order("t-after", nil) // the first rests

@@ -106,7 +106,7 @@ and you review and land the result.`,
 	root.AddCommand(
 		a.enableCommand(), a.doctorCommand(), a.statusCommand(), a.logCommand(),
 		a.agentCommand(), a.channelCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.secretCommand(), a.demoCommand(), a.versionCommand(), a.completionCommand(),
+		a.secretCommand(), a.enginesCommand(), a.demoCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand())
 	for _, c := range root.Commands() {
