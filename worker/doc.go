@@ -3,7 +3,7 @@
 // It owns the loop of one agent in one project: it reads the channel, decides
 // with the pure function Plan what to do next and why not, and acts:
 //
-//	Snapshot → Fleet → Plan → begin | claim | start | cancel | freeze | thaw | steer | recover | release | ask | hold
+//	Snapshot → Fleet → Plan → begin | claim | start | cancel | freeze | thaw | steer | recover | release | ask | retire | hold
 //
 // Where workers on other machines may take the same order, one start comes of
 // it by the claim protocol: a worker claims in its turn, waits whether another
