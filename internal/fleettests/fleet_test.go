@@ -118,6 +118,8 @@ func (m *computer) configure() {
 	m.Set("env", fmt.Sprintf("{ FLEET_TEST = %q }", m.f.token))
 	m.Set("max_parallel", "2")
 	m.Set("poll", `"1s"`)
+	m.Set("pause_while_active", "false") // who runs the tests may type meanwhile
+	m.Set("min_free_ram_mb", "0")
 	data, err := os.ReadFile(m.ConfigPath())
 	m.Must(err)
 	m.Must(os.WriteFile(m.ConfigPath(), append(data, "\n[land]\nremote = \"origin\"\n"...), 0o600))
