@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/evidence"
 	"github.com/ferry-fleet/ferry/internal/gitfacts"
@@ -61,13 +62,13 @@ func MakeReceipt(ctx context.Context, ch *channel.Channel, gate *worktree.Gate, 
 	if err != nil {
 		return Receipt{}, fmt.Errorf("receipt of %s: %w", t.Order.Label, err)
 	}
-	members, err := ch.Members(ctx)
+	roster, err := ch.Roster(ctx)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("receipt of %s: %w", t.Order.Label, err)
 	}
 	r := Receipt{Channel: ch.ID(), Order: t.ID, Label: t.Order.Label, State: t.State, Branch: t.Branch(), Base: t.Order.Base}
 	r.fill(&t)
-	r.lines(entries, members)
+	r.lines(entries, roster)
 	r.Problems = append(r.Problems, links(&t, entries)...)
 	if err := r.verify(ctx, ch); err != nil {
 		return r, fmt.Errorf("receipt of %s: %w", t.Order.Label, err)
@@ -105,17 +106,15 @@ func (r *Receipt) fill(t *ferry.Task) {
 }
 
 // lines lists the counted records, in the order of arrival here.
-func (r *Receipt) lines(entries []channel.Entry, members []ferry.Member) {
-	names := map[ferry.WriterID]ferry.AgentName{}
-	for _, m := range members {
-		names[m.Writer] = m.Name
-	}
+// A writer that was shut out since keeps its name.
+func (r *Receipt) lines(entries []channel.Entry, roster *authority.Roster) {
 	for _, e := range entries {
 		if !e.Counted {
 			continue
 		}
+		m, _ := roster.Member(e.Writer)
 		r.Records = append(r.Records, Line{
-			Type: e.Type, ID: e.ID, Writer: e.Writer, Name: names[e.Writer], Epoch: e.Epoch, Seq: e.Seq, Time: e.Time, Says: says(e.Body),
+			Type: e.Type, ID: e.ID, Writer: e.Writer, Name: m.Name, Epoch: e.Epoch, Seq: e.Seq, Time: e.Time, Says: says(e.Body),
 		})
 	}
 }

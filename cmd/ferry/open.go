@@ -176,7 +176,23 @@ func (p *project) credentials() (map[string]string, error) {
 	return creds, nil
 }
 
-// name gives the name of a writer, or the beginning of its id.
+// people lists everybody who is or was in the channel, so that what a former
+// member wrote is shown under its name.
+func (p *project) people(ctx context.Context) ([]ferry.Member, error) {
+	roster, err := p.channel.Roster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []ferry.Member
+	for _, w := range roster.Known() {
+		if m, ok := roster.Member(w); ok {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// name gives the name of a writer, or its id where it has none.
 func name(members []ferry.Member, w ferry.WriterID) string {
 	for _, m := range members {
 		if m.Writer == w {

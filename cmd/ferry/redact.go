@@ -196,7 +196,7 @@ func (p *project) redactions(ctx context.Context, ref string, find *regexp.Regex
 	if err != nil {
 		return shape, err
 	}
-	members, err := p.channel.Members(ctx)
+	members, err := p.people(ctx)
 	if err != nil {
 		return shape, err
 	}

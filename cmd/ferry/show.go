@@ -42,7 +42,7 @@ func (a *app) show(ctx context.Context, ref string) error {
 		if err != nil {
 			return err
 		}
-		members, err := p.channel.Members(ctx)
+		members, err := p.people(ctx)
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (a *app) ledger(ctx context.Context, ref string, limit int) error {
 		if err != nil {
 			return err
 		}
-		members, err := p.channel.Members(ctx)
+		members, err := p.people(ctx)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (a *app) tasks(ctx context.Context, names []string, limit int) error {
 		if err != nil {
 			return err
 		}
-		members, err := p.channel.Members(ctx)
+		members, err := p.people(ctx)
 		if err != nil {
 			return err
 		}
