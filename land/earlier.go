@@ -306,11 +306,14 @@ func (e *earlier) words(ctx context.Context, l *landing) (string, error) {
 		if m, ok := roster.Member(e.lander); ok {
 			who = string(m.Name)
 		}
-		text += fmt.Sprintf(": %s landed it before, and its record, which was missing here, is written", redact.Visible(who))
-	default:
+		text += fmt.Sprintf(": %s landed it before", redact.Visible(who))
+		if l.wrote {
+			text += ", and its record, which was missing here, is written"
+		}
+	case l.wrote:
 		text += "; its record was missing and is written"
 	}
-	if e.lost {
+	if e.lost && l.wrote {
 		text += ", on the master's word: the result does not count any more"
 	}
 	return text, nil

@@ -48,8 +48,17 @@ func (a *afar) second(grants ...ferry.Grant) *afar {
 	return b
 }
 
-// carry brings what the folders of two machines hold to both.
+// carry brings what the folders of two machines hold to both, which read it.
 func carry(a, b *fleet) {
+	a.t.Helper()
+	carryFiles(a, b)
+	for _, f := range []*fleet{a, b} {
+		_, err := f.ch.Refresh(f.t.Context())
+		f.must(err)
+	}
+}
+
+func carryFiles(a, b *fleet) {
 	a.t.Helper()
 	for _, way := range [][2]*fleet{{a, b}, {b, a}} {
 		from, to := way[0].m.Folder, way[1].m.Folder
@@ -75,14 +84,15 @@ func carry(a, b *fleet) {
 			return os.WriteFile(dst, data, 0o644)
 		}))
 	}
-	for _, f := range []*fleet{a, b} {
-		_, err := f.ch.Refresh(f.t.Context())
-		f.must(err)
-	}
 }
 
 // TestTwoMachinesLandOnce lands on two clones whose channels have not been synced.
 func TestTwoMachinesLandOnce(t *testing.T) {
+	t.Run("the record has to be written", func(t *testing.T) { twoLandOnce(t, false) })
+	t.Run("the record has come", func(t *testing.T) { twoLandOnce(t, true) })
+}
+
+func twoLandOnce(t *testing.T, comes bool) {
 	t.Parallel()
 	a := newAfar(t)
 	id := a.order("t-1", nil)
@@ -91,9 +101,15 @@ func TestTwoMachinesLandOnce(t *testing.T) {
 	out, err := land.LandUntil(t.Context(), b.spec("t-1"), func(step string) {
 		if step == "remembered" { // the last moment before bob's push
 			a.want(a.land(nil).Decision.Code == land.CodeLand)
+			if comes {
+				carryFiles(a.fleet, b.fleet)
+			}
 		}
 	})
 	a.must(err)
+	if wrote := strings.Contains(out.Decision.Reason, "is written"); wrote == comes {
+		t.Errorf("the record had come: %v, and Land() says %q", comes, out.Decision.Reason)
+	}
 	first := a.task(id).Landed.Commit
 	if out.Decision.Code != land.CodeAlreadyLanded || out.Commit != first || !strings.Contains(out.Decision.Reason, "ada landed it before") {
 		t.Errorf("Land() on the second machine = %+v", out)

@@ -99,6 +99,7 @@ type landing struct {
 	facts  Facts
 	out    Outcome
 	here   ferry.Commit      // the tip of the branch in the person's repository
+	wrote  bool              // the record was written by this call
 	marked bool              // it is a mark on the remote that is looked at
 	at     func(step string) // called between the steps; tests end the landing there
 }

@@ -92,6 +92,7 @@ func (l *landing) record(ctx context.Context, body *ferry.Landed) error {
 		if t, err = tx.Task(body.Order); err == nil && t.Landed == nil {
 			task, err = &t, errRefused
 		}
+		l.wrote = err == nil
 		return err
 	})
 	if errors.Is(err, errRefused) {
@@ -150,12 +151,13 @@ func (l *landing) finishEarlier(ctx context.Context) (done bool, err error) {
 
 // finished writes the record of a landing that another call began.
 func (l *landing) finished(ctx context.Context, e *earlier) error {
-	words, err := e.words(ctx, l)
-	if err != nil {
+	l.out.Decision = Decision{Code: CodeAlreadyLanded}
+	err := l.record(ctx, &e.body)
+	if err != nil || l.out.Decision.Code != CodeAlreadyLanded {
 		return err
 	}
-	l.out.Decision = Decision{Code: CodeAlreadyLanded, Reason: words}
-	return l.record(ctx, &e.body)
+	l.out.Decision.Reason, err = e.words(ctx, l)
+	return err
 }
 
 // Repair completes every landing that a crash left between its ref and its
