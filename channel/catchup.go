@@ -8,10 +8,10 @@ import (
 	"github.com/ferry-fleet/ferry/authority"
 )
 
-// Bounds of one transaction of the index. An order is folded once in each that holds a record about it, so that few large
-// ones cost less; they bound the memory too.
+// Bounds of one transaction of the index, and so of its memory. An order is folded once in each that holds a record about
+// it, which speaks for large ones; but those leave the caches of the processor, and cost no less.
 const (
-	batchFrames = 1 << 16
+	batchFrames = 1 << 13
 	batchBytes  = 32 << 20
 )
 
