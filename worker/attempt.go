@@ -40,9 +40,11 @@ type attempt struct {
 	poke    chan<- struct{}    // tells the worker that the attempt has come a step further
 
 	// Owned by the worker's goroutine.
-	frozen bool
-	ending bool
-	told   map[ferry.RecordID]bool
+	reserved string         // what is set aside for its engine; empty where nothing is
+	sum      engines.Amount // that its engine has used
+	frozen   bool
+	ending   bool
+	told     map[ferry.RecordID]bool
 
 	mu      sync.Mutex
 	engine  engines.Config // of the present run, or of the next

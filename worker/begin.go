@@ -44,6 +44,13 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 	if !ok {
 		return nil // it has failed another order since the plan was made; the next plan says so
 	}
+	a := &attempt{engine: engine}
+	if resumed == nil {
+		a.reserved = reservation(task.ID, s.Attempt, 1)
+		if err := w.purse.reserve(a.reserved, task.Order, engine, now); err != nil {
+			return fmt.Errorf("begin %s: %w", s.Label, err)
+		}
+	}
 	start := ferry.Start{
 		Engine: string(engine.Name), Model: engine.Model, Sandbox: string(w.cfg.Box.Level), From: task.Next.From,
 	}
@@ -54,17 +61,20 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 		_, id, err = w.cfg.Writer.Begin(ctx, now, channel.BeginSpec{Order: s.Order, Attempt: s.Attempt, Start: start})
 	}
 	if errors.Is(err, channel.ErrNotClaimable) {
+		w.settle(a, now)
 		w.log.Info("lost", "task", string(s.Label), "err", err)
 		return nil
 	}
 	if err = w.unpublished(err); err != nil {
+		w.settle(a, now)
 		return fmt.Errorf("begin %s: %w", s.Label, err)
 	}
 	w.log.Info("begin", "task", string(s.Label), "engine", start.Engine)
 	if resumed != nil {
 		resumed.Start = id
 	}
-	w.launch(ctx, task, &attempt{start: id, engine: engine}, resumed)
+	a.start = id
+	w.launch(ctx, task, a, resumed)
 	return nil
 }
 

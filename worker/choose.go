@@ -214,7 +214,10 @@ func words(left []Left) string {
 	}
 	parts := make([]string, len(left))
 	for i, l := range left {
-		parts[i] = string(l.Engine) + ": " + l.Why
+		parts[i] = l.Why
+		if !strings.Contains(l.Why, "engine "+string(l.Engine)) {
+			parts[i] = fmt.Sprintf("engine %s: %s", l.Engine, l.Why)
+		}
 	}
 	return "no engine may do it now: " + strings.Join(parts, "; ")
 }

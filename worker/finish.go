@@ -22,12 +22,16 @@ func (w *Worker) take(ctx context.Context, e event, now time.Time) {
 		w.faulted(ctx, e, now)
 		return
 	case e.run != nil:
+		w.used(w.running[e.start], e.run)
 		if err := w.reportRun(ctx, e.run, now); err != nil {
 			w.log.Error("record the run", "task", string(e.run.Label), "run", string(e.run.Run), "err", err)
 		}
 		return
 	}
 	c := e.closed
+	a := w.running[e.start]
+	w.used(a, c.last)
+	w.settle(a, now)
 	delete(w.running, e.start)
 	w.learn(c, now)
 	if c.fault != nil && c.last.Stop != nil && c.last.Stop.Reason == ferry.StopFault {

@@ -103,6 +103,8 @@ func (w *Worker) seen(k *known, now time.Time) ferry.EngineSeen {
 		},
 		Verified: w.desk.file.Counts[c.Name].Verified, Refuted: w.desk.file.Counts[c.Name].Refuted,
 	}
+	spent := w.purse.ledger.Used(now, engines.AccountOf(c).Name)
+	out.Requests, out.MicroUSD = spent.Requests, spent.MicroUSD
 	if !s.Until.IsZero() {
 		out.Until = s.Until.UTC().Format(time.RFC3339)
 	}

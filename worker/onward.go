@@ -14,7 +14,11 @@ import (
 
 // choose gives the engine that an order goes to, as far as is known.
 func (w *Worker) choose(o *ferry.Order, tried []ferry.EngineName, now time.Time) Choice {
-	return Choose(Search{Stands: w.shelf.stands(), Need: NeedOf(o), Tried: tried, Now: now, Route: w.cfg.Route})
+	stands := w.shelf.stands()
+	for i := range stands {
+		w.purse.budget(&stands[i], o, now)
+	}
+	return Choose(Search{Stands: stands, Need: NeedOf(o), Tried: tried, Now: now, Route: w.cfg.Route})
 }
 
 // engineFor gives the plan why no engine may do an order at now.
@@ -83,6 +87,9 @@ func (w *Worker) faulted(ctx context.Context, e event, now time.Time) {
 	f, j := e.failed, e.run
 	name := ferry.EngineName(j.Engine)
 	w.learnFault(ctx, j, f.fault, now)
+	a := w.running[e.start]
+	w.used(a, j)
+	w.settle(a, now)
 	on := w.goesOn(e, now)
 	on.note = w.cfg.Redactor.String(w.faultNote(name, f, on))
 	w.log.Warn("engine fault", "task", string(j.Label), "engine", string(name), "err", f.fault.String(), "next", string(on.next.Name))
@@ -132,6 +139,11 @@ func (w *Worker) goesOn(e event, now time.Time) onward {
 	}
 	c := w.choose(f.order, f.tried, now)
 	if c.Engine.Name != "" {
+		key := reservation(a.task.ID, a.n, len(f.tried)+1)
+		if err := w.purse.reserve(key, f.order, c.Engine, now); err != nil {
+			return onward{why: fmt.Sprintf("released: engine %s cannot go on: %v", c.Engine.Name, err)}
+		}
+		a.reserved = key
 		return onward{next: c.Engine}
 	}
 	why := "released: no engine is left for it: " + w.failures(f)

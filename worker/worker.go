@@ -58,6 +58,7 @@ type Config struct {
 	// where there is none. It is asked each time, and may be nil itself.
 	Remote func(ctx context.Context, push bool) (*worktree.Remote, error)
 
+	Spend      string // file of what the engines have used of their budgets
 	Desk       string // file that remembers what was asked about the engines, and which are blocked
 	AlertAfter int    // faults of an engine in a row after which the master is asked; 0 means 2
 	MaxEngines int    // that one attempt goes through when they fail, 1 to 16; 0 means 3
@@ -80,6 +81,7 @@ type Worker struct {
 	why       string        // nothing new may begin, of the last pass
 	shelf     *shelf
 	desk      desk
+	purse     purse
 	health    health
 	fleet     *Fleet
 	pulse     pulse
@@ -140,6 +142,9 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.shelf = known
+	if w.purse, err = readPurse(cfg.Spend, time.Now()); err != nil {
+		return nil, err
+	}
 	if w.desk, err = readDesk(cfg.Desk); err != nil {
 		return nil, err
 	}
@@ -304,6 +309,7 @@ func (w *Worker) stop(ctx context.Context) error {
 func (w *Worker) Pass(ctx context.Context, now time.Time) error {
 	w.next = time.Second // when something goes wrong
 	w.shelf.refresh()
+	w.purse.exhausted(w.shelf, now)
 	w.probe(ctx, now)
 	steps, stopped, err := w.plan(ctx, now)
 	if err != nil {

@@ -230,7 +230,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Agent: agent, Machine: machine.Name(), Version: version().Version, Channel: p.channel, Writer: writer, Gate: gate,
 		Box: p.engineBox(level), ChecksBox: p.checkBox(level), Prepare: p.config.Box.Prepare, Caches: p.caches(),
 		Runs: runs, Health: p.state.health(id, agent), Status: p.state.worker(id, agent), Pause: p.state.pauseFile(),
-		Desk: p.state.desk(id, agent), AlertAfter: p.config.AlertAfter, MaxEngines: p.config.MaxEngines,
+		Desk: p.state.desk(id, agent), Spend: p.state.spend(id, agent), AlertAfter: p.config.AlertAfter, MaxEngines: p.config.MaxEngines,
 		MaxParallel: p.config.MaxParallel, Poll: p.config.Poll, Timeout: p.config.Timeout, CheckTimeout: p.config.CheckTimeout,
 		Local: func() []ferry.AgentName { return p.state.agents(id) },
 		Remote: func(ctx context.Context, push bool) (*worktree.Remote, error) {
@@ -258,6 +258,11 @@ func (s state) health(id ferry.RecordID, n ferry.AgentName) string {
 // of them an answer keeps out.
 func (s state) desk(id ferry.RecordID, n ferry.AgentName) string {
 	return filepath.Join(s.workers(id), "engines", string(n)+".json")
+}
+
+// spend is where a worker remembers what its engines have used this week.
+func (s state) spend(id ferry.RecordID, n ferry.AgentName) string {
+	return filepath.Join(s.workers(id), "engines", string(n)+"."+engines.SpendFile)
 }
 
 // workLog is the worker's log: what a person who runs a fleet wants to see.
