@@ -94,7 +94,6 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 		if err != nil {
 			continue // it went away while we looked
 		}
-		used += info.Size()
 		p, was := read[name]
 		if !was || p.size != info.Size() || p.mtime != info.ModTime().UnixNano() {
 			var b badFile
@@ -113,10 +112,13 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 				continue
 			}
 		}
-		here[name] = true
+		here[name], used = true, used+info.Size()
 		cover[p.epoch] = append(cover[p.epoch], p.numbers)
 	}
 	s.park(l.dir, parked)
+	if full := s.full(w, l.dir); full != "" && full != s.held && hasLater(bad) {
+		why["."] = full
+	}
 	d.bad, d.cover, d.stamp = bad, cover.merged(), l.stamp
 	if err := s.used(ctx, l.dir, used); err != nil {
 		return nil, false, err
@@ -132,18 +134,23 @@ func (s *scan) packEntries(ctx context.Context, w ferry.WriterID, l listing, rea
 // pack reads one pack, unless it looks the same as when it was not taken before.
 func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.FileInfo) (badFile, readPack, error) {
 	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered(), since: s.now}
-	old, seen := s.c.dirAt(path.Dir(name)).bad[path.Base(name)]
+	if b.size > maxPackBytes {
+		b.outcome = tooLarge("a pack", maxPackBytes)
+		return b, readPack{}, nil
+	}
+	dir := path.Dir(name)
+	old, seen := s.c.dirAt(dir).bad[path.Base(name)]
 	if seen && old.kind != outLater && old.size == b.size && old.mtime.Equal(b.mtime) {
 		due, err := s.filled(ctx, old)
 		if err != nil || !due {
 			return old, readPack{}, err
 		}
 	}
-	if s.held != "" || s.packs == maxPacks {
+	if s.packs[account(dir)] == maxPacks || s.full(w, dir) != "" {
 		b.kind = outLater
 		return b, readPack{}, nil
 	}
-	s.packs++
+	s.packs[account(dir)]++
 	data, why := s.readFile(name, maxPackBytes, "a pack")
 	if data == nil {
 		b.outcome = why
@@ -162,9 +169,10 @@ func (s *scan) pack(ctx context.Context, w ferry.WriterID, name string, info fs.
 	if err := s.unpack(ctx, w, records, &b, &p); err != nil || b.kind > outKnown {
 		return b, p, err
 	}
+	s.usage.add(dir, b.size)
 	s.then(func() error {
 		_, err := s.c.db.ExecContext(ctx, `INSERT OR REPLACE INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			path.Dir(name), path.Base(name), p.size, p.mtime, p.epoch, int64(p.from), int64(p.to))
+			dir, path.Base(name), p.size, p.mtime, p.epoch, int64(p.from), int64(p.to))
 		if err != nil {
 			return fmt.Errorf("remember the pack %s: %w", name, err)
 		}

@@ -1,15 +1,18 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/authority"
 )
 
 // folderSchema is what is remembered of the folder beside dirs and rejected: the packs that were read whole, when a member
@@ -29,8 +32,8 @@ CREATE INDEX records_invite ON records (n) WHERE type = 'invite';
 type Limits struct {
 	Records     int64         // loose records of one writer in a day
 	Bytes       int64         // bytes of them
-	FolderBytes int64         // of the files of all writers
-	FreePercent int64         // of the disk, below which nothing is taken in
+	FolderBytes int64         // of the files of all writers that were taken in, beyond which the biggest wait
+	FreePercent int64         // of the disk, below which only those who govern are read
 	FreeBytes   int64         // that are enough whatever the percentage
 	Relay       time.Duration // how long files of another writer are missing before they are written again
 	Hold        time.Duration // how long a record of the authority that another has seen is waited for
@@ -54,8 +57,9 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// room finds out whether there is room to take anything in, and reports why there is none. Files of this machine are put
-// back and beats are read all the same.
+// room finds out whether there is room to take anything in, and reports why there is none. Whatever it finds, those who govern
+// are read, so that nobody can keep a revocation out by filling something; and files of this machine are put back and beats
+// are read all the same.
 func (s *scan) room(ctx context.Context) error {
 	limits := s.c.cfg.Limits.filled()
 	for _, dir := range []string{s.c.cfg.State, s.c.cfg.Folder} {
@@ -65,29 +69,97 @@ func (s *scan) room(ctx context.Context) error {
 		}
 		free := uint64(fs.Bavail) * uint64(fs.Bsize)
 		if uint64(fs.Bavail)*100 < uint64(fs.Blocks)*uint64(limits.FreePercent) && free < uint64(limits.FreeBytes) {
-			s.held = fmt.Sprintf("nothing is taken in: the disk of %s is nearly full; make room on it", dir)
+			s.held = fmt.Sprintf("only those who govern are read: the disk of %s is nearly full; make room on it", dir)
 		}
 	}
-	used, err := s.usage(ctx)
-	if err != nil {
+	if err := s.recallUsage(ctx, limits.FolderBytes); err != nil {
 		return err
 	}
-	if used > limits.FolderBytes {
-		s.held = fmt.Sprintf("nothing is taken in: the folder holds %d MiB, more than the limit of %d MiB; remove what does not belong there", used>>20, limits.FolderBytes>>20)
-	}
 	why := s.topNames()
-	if s.held != "" {
+	if held := cmp.Or(s.held, s.usage.over()); held != "" {
 		why = maps.Clone(why)
 		if why == nil {
 			why = map[string]string{}
 		}
-		why["."] = s.held
+		why["."] = held
 	}
 	return s.reject(ctx, "", why)
 }
 
-// usage gives the bytes of the files in the directories of the writers, as of the last look at each.
-func (s *scan) usage(ctx context.Context) (int64, error) {
+// full says why the files of a writer in a directory wait: the disk is nearly full, or all writers hold more than the limit
+// and this directory belongs to one of those who hold most of it. It is empty for those who govern.
+func (s *scan) full(of ferry.WriterID, dir string) string {
+	why := s.held
+	if why == "" {
+		why = s.usage.full(dir)
+	}
+	if why == "" || governs(s.c.authority(), of) {
+		return ""
+	}
+	return why
+}
+
+// governs reports whether a writer is or was the master, or has a delegation: its statements say who may do what.
+func governs(r *authority.Roster, w ferry.WriterID) bool {
+	for _, root := range r.Roots() {
+		if root.Writer == w {
+			return true
+		}
+	}
+	_, _, delegated := r.Delegation(w)
+	return delegated
+}
+
+// usage is how many bytes of the files in the folder were taken in, by directory and by account. A file that was refused, or
+// has not been opened, adds nothing: a stranger to the keys cannot use up the room of a writer with files of any size.
+type usage struct {
+	dirs     map[string]int64
+	accounts map[string]int64
+	sum      int64
+	limit    int64 // of the sum
+	share    int64 // of an account, once the sum is over its limit
+}
+
+// account names who answers for a directory of records or packs: the writer in whose directory it is, or the relays of that
+// writer, so that what it relays of a flood does not hold up its own records.
+func account(dir string) string {
+	part := strings.Split(dir, "/")
+	if len(part) > 3 {
+		return part[1] + "/" + part[2]
+	}
+	return part[min(1, len(part)-1)]
+}
+
+func (u *usage) set(dir string, bytes int64) {
+	more := bytes - u.dirs[dir]
+	u.dirs[dir] = bytes
+	u.accounts[account(dir)] += more
+	u.sum += more
+}
+
+func (u *usage) add(dir string, bytes int64) { u.set(dir, u.dirs[dir]+bytes) }
+
+// over says that all files together hold more than the limit, or nothing.
+func (u *usage) over() string {
+	if u.sum <= u.limit {
+		return ""
+	}
+	return fmt.Sprintf("the folder holds %d MiB, more than the limit of %d MiB: the writers that hold most of it wait, and those who govern do not; remove what does not belong there",
+		u.sum>>20, u.limit>>20)
+}
+
+// full says that a directory waits because its account holds more than its share of a folder that is over its limit. When
+// the folder is over it, one account at least holds more than its share, and the others go on.
+func (u *usage) full(dir string) string {
+	if have := u.accounts[account(dir)]; u.sum > u.limit && have > u.share {
+		return fmt.Sprintf("waits: %d MiB of it were taken in, and each may hold %d MiB while the folder holds more than %d MiB",
+			have>>20, u.share>>20, u.limit>>20)
+	}
+	return ""
+}
+
+// recallUsage reads what was taken in of each directory, as of the last look at it.
+func (s *scan) recallUsage(ctx context.Context, limit int64) error {
 	if s.c.seen.usage == nil {
 		all := map[string]int64{}
 		err := each(ctx, s.c.db, func(rows *sql.Rows) error {
@@ -98,21 +170,23 @@ func (s *scan) usage(ctx context.Context) (int64, error) {
 			return err
 		}, `SELECT dir, bytes FROM usage`)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		s.c.seen.usage = all
 	}
-	var sum int64
-	for _, n := range s.c.seen.usage {
-		sum += n
+	accounts := 2 * max(1, len(readable(s.c.authority()))) // each writer has one for its relays
+	s.usage = usage{dirs: map[string]int64{}, accounts: map[string]int64{}, limit: limit, share: limit / int64(accounts)}
+	for dir, n := range s.c.seen.usage {
+		s.usage.set(dir, n)
 	}
-	return sum, nil
+	return nil
 }
 
 // usageStep is the change of a directory that is worth remembering.
 const usageStep = 1 << 20
 
 func (s *scan) used(ctx context.Context, dir string, bytes int64) error {
+	s.usage.set(dir, bytes)
 	before := s.c.seen.usage[dir]
 	if bytes > before-usageStep && bytes < before+usageStep {
 		return nil

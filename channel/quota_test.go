@@ -2,10 +2,12 @@ package channel_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,13 +56,14 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// Without room those who govern are read, so that a member can be shut out, and the others when there is room.
 func TestNoRoom(t *testing.T) {
 	s := newSite(t)
 	for what, tt := range map[string]struct {
 		limits channel.Limits
 		why    string
 	}{
-		"the folder is too large": {channel.Limits{FolderBytes: 1}, "limit of 0 MiB"},
+		"the folder is too large": {channel.Limits{FolderBytes: 1}, "more than the limit of 0 MiB"},
 		"the disk is full":        {channel.Limits{FreePercent: 101, FreeBytes: 1 << 62}, "disk"},
 	} {
 		m := machine(t, s, channel.Limits{})
@@ -84,25 +87,114 @@ func TestNoRoom(t *testing.T) {
 		must1(t, err)
 		m.Channel = c
 		id := s.issue(t, order(strings.ReplaceAll(what, " ", "-")))
+		notes(t, s.agent, 1, start)
 		bring(t, s.cfg.Folder, m.cfg.Folder)
 		r := m.refresh(t)
-		wantRejected(t, r.Rejected, map[string]string{".": tt.why})
-		if r.New != 0 {
-			t.Errorf("%s: %+v", what, r)
+		want := map[string]string{".": tt.why}
+		if tt.limits.FolderBytes > 0 {
+			want["w/"+string(s.agent.ID())+"/t"] = "waits: "
 		}
-		if _, err := m.Task(t.Context(), id.String()); err == nil {
-			t.Errorf("%s: the order is here", what)
+		wantRejected(t, r.Rejected, want)
+		if r.New != 1 {
+			t.Errorf("%s: %+v, want the order and not the note", what, r)
 		}
+		m.wantState(t, id, ferry.StateOpen)
 		must1(t, m.Close())
 		m.cfg.Limits = channel.Limits{}
 		if m.Channel, err = channel.Open(t.Context(), m.cfg, s.ID()); err != nil {
 			t.Fatal(err)
 		}
-		m.refresh(t)
-		m.wantState(t, id, ferry.StateOpen)
+		if r := m.refresh(t); r.New == 0 {
+			t.Errorf("%s: the note is not taken in afterwards: %+v", what, r)
+		}
 		if r := m.refresh(t); len(r.Rejected) != 0 {
 			t.Errorf("%s, afterwards: %+v", what, r)
 		}
+	}
+}
+
+// Files with good names that are too large for what they call themselves are named, and neither use up the room of the
+// folder nor are opened: whoever put them there is shut out all the same.
+func TestFilesLargerThanTheFolder(t *testing.T) {
+	s := newSite(t)
+	m := machine(t, s, channel.Limits{})
+	agent := "w/" + string(s.agent.ID())
+	master := "w/" + string(s.master.ID())
+	names := []string{
+		agent + "/t/0001-0000009000-" + hex32 + ".fr", agent + "/p/0001-0000009001-0000009002-" + hex32 + ".fp",
+		master + "/t/0001-0000009000-" + hex32 + ".fr", agent + "/beat",
+	}
+	want := map[string]string{}
+	for _, name := range names {
+		sparse(t, filepath.Join(m.cfg.Folder, name), 6<<30)
+		want[name] = "larger than"
+	}
+	wantRejected(t, m.refresh(t).Rejected, want)
+	s.rule(t, &ferry.Revoke{Writer: s.agent.ID(), Reason: "it fills the folder"})
+	bring(t, filepath.Join(s.cfg.Folder, master), filepath.Join(m.cfg.Folder, master))
+	if r := m.refresh(t); r.New != 1 || len(r.Rejected) != 0 {
+		t.Errorf("the revocation: %+v", r)
+	}
+	members, err := m.Members(t.Context())
+	must1(t, err)
+	if slices.ContainsFunc(members, func(m ferry.Member) bool { return m.Writer == s.agent.ID() }) {
+		t.Error("the member is not shut out")
+	}
+	v, err := m.Verify(t.Context())
+	must1(t, err)
+	for _, name := range names[:3] {
+		if !slices.ContainsFunc(v.Problems, func(p channel.Problem) bool {
+			return p.Kind == channel.ProblemFile && strings.HasPrefix(p.Detail, name+": ") && strings.Contains(p.Detail, "larger than")
+		}) {
+			t.Errorf("verify does not name %s: %+v", name, v.Problems)
+		}
+	}
+}
+
+func sparse(t *testing.T, name string, size int64) {
+	t.Helper()
+	must1(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	f, err := os.Create(name)
+	must1(t, err)
+	must1(t, errors.Join(f.Truncate(size), f.Close()))
+}
+
+// A member that uses up the room of the folder waits; the master and the members that hold little do not.
+func TestBiggestWriterWaits(t *testing.T) {
+	s := newSite(t)
+	m := machine(t, s, channel.Limits{FolderBytes: 1 << 20})
+	big := func(n int) {
+		_, err := s.agent.Update(t.Context(), start, func(tx *channel.Tx) error {
+			for range n {
+				if _, err := tx.Add(&ferry.Note{Kind: "x", Text: strings.Repeat("x", 60<<10)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		must1(t, err)
+	}
+	big(30)
+	bring(t, s.cfg.Folder, m.cfg.Folder)
+	r := m.refresh(t)
+	if r.New < 17 || r.New > 18 {
+		t.Errorf("%d records of 60 KiB came in, want as many as the limit of 1 MiB holds and one more", r.New)
+	}
+	wantRejected(t, r.Rejected, map[string]string{"w/" + string(s.agent.ID()) + "/t": "waits: 1 MiB"})
+	other := s.foreign(t, "other", ferry.GrantWork)
+	id := s.issue(t, order("first"))
+	bring(t, s.cfg.Folder, m.cfg.Folder)
+	deliver(t, m.cfg.Folder, other.seal(t, sign.Header{Type: "note"}, []byte(`{"order":"","kind":"x","text":"y"}`)))
+	r = m.refresh(t)
+	wantRejected(t, r.Rejected, map[string]string{".": "more than the limit of 1 MiB"})
+	if r.New != 3 {
+		t.Errorf("%+v, want the admission, the order and the note of another member", r)
+	}
+	m.wantState(t, id, ferry.StateOpen)
+	s.rule(t, &ferry.Revoke{Writer: s.agent.ID(), Reason: "it fills the folder"})
+	bring(t, s.cfg.Folder, m.cfg.Folder)
+	if r := m.refresh(t); r.New != 1 {
+		t.Errorf("the revocation: %+v", r)
 	}
 }
 
@@ -216,7 +308,7 @@ func flood(t *testing.T, s *site, folder string) junkCount {
 			},
 		} {
 			must1(t, make(filepath.Join(agent, dir, name)))
-			if dir == "t" && strings.HasSuffix(name, ".fr") {
+			if dir == "t" && strings.HasSuffix(name, ".fr") && name != record { // that is refused by its size
 				count.records++
 			}
 			if dir == "p" && strings.HasSuffix(name, ".fp") {

@@ -85,10 +85,11 @@ type scan struct {
 	now    time.Time
 	clean  map[string]dirStamp // directories in which nothing happened since an earlier look, if they still look like this
 	own    map[ferry.WriterID]bool
-	held   string // why nothing is taken in, or empty
+	held   string // why only those who govern are read, or empty
+	usage  usage  // what is taken in of the folder, as of this moment
 	quotas map[ferry.WriterID]*quota
 	loose  map[ferry.WriterID]int      // files opened
-	packs  int                         // packs opened
+	packs  map[string]int              // packs opened, by account
 	parked map[string]int              // by directory, what waits for a predecessor
 	due    map[ferry.WriterID]struct{} // writers of other machines whose files may be missing
 }
@@ -103,7 +104,7 @@ func (c *Channel) scan(ctx context.Context) (Report, error) {
 	s := &scan{
 		ingest: ingest{c: c, root: root, tips: map[chain]tip{}}, now: c.now(),
 		clean: map[string]dirStamp{}, own: map[ferry.WriterID]bool{}, quotas: map[ferry.WriterID]*quota{},
-		loose: map[ferry.WriterID]int{}, parked: map[string]int{}, due: map[ferry.WriterID]struct{}{},
+		loose: map[ferry.WriterID]int{}, packs: map[string]int{}, parked: map[string]int{}, due: map[ferry.WriterID]struct{}{},
 	}
 	if err != nil {
 		why := map[string]string{".": "the folder cannot be opened: " + err.Error()}

@@ -217,7 +217,7 @@ func (s *scan) recordFiles(ctx context.Context, w ferry.WriterID, name string) e
 	if mine {
 		left, err := s.putBackRecords(ctx, w, l)
 		if err != nil {
-			why["."] = "an own file cannot be put back: " + err.Error()
+			why["."] = notPutBack + Cause(err)
 		}
 		again = again || left || err != nil
 	}
@@ -251,9 +251,9 @@ func (s *scan) records(ctx context.Context, w ferry.WriterID, l listing) (why ma
 		if err != nil {
 			return nil, false, err
 		}
-		used += b.size
 		switch b.kind {
 		case outTaken, outKnown:
+			used += b.size
 			names[name] = knownFile{b.at.epoch, b.seq, b.size}
 		case outGone:
 		default:
@@ -273,6 +273,8 @@ func (s *scan) records(ctx context.Context, w ferry.WriterID, l listing) (why ma
 	s.park(l.dir, parked)
 	if s.over(w) {
 		why["."] = s.quotas[w].String()
+	} else if full := s.full(w, l.dir); full != "" && full != s.held && hasLater(bad) { // the disk has its own line
+		why["."] = full
 	}
 	d.names, d.bad, d.cover, d.stamp = names, bad, coverageOf(names), l.stamp
 	if err := s.used(ctx, l.dir, used); err != nil {
@@ -290,6 +292,16 @@ func (s *scan) grown(k knownFile, e fs.DirEntry) bool {
 	return err == nil && info.Size() != k.size
 }
 
+// hasLater reports whether a file was left for a later pass.
+func hasLater(bad map[string]badFile) bool {
+	for _, b := range bad {
+		if b.kind == outLater {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *scan) park(dir string, n int) {
 	delete(s.parked, dir)
 	if n > 0 {
@@ -304,6 +316,10 @@ func (s *scan) entry(ctx context.Context, w ferry.WriterID, dir string, e fs.Dir
 		return badFile{outcome: outcome{kind: outGone}}, nil // it went away while we looked
 	}
 	b := badFile{size: info.Size(), mtime: info.ModTime(), store: s.covered(), since: s.now}
+	if b.size > sign.MaxRecord {
+		b.outcome = tooLarge("a record", sign.MaxRecord)
+		return b, nil
+	}
 	old, seen := s.c.dirs[dir].bad[e.Name()]
 	if seen && old.kind != outLater && old.size == b.size && old.mtime.Equal(b.mtime) {
 		due, err := s.filled(ctx, old)
@@ -313,7 +329,7 @@ func (s *scan) entry(ctx context.Context, w ferry.WriterID, dir string, e fs.Dir
 	} else if err := s.stored(ctx, w, e.Name(), &b); err != nil || b.kind == outKnown {
 		return b, err
 	}
-	if s.held != "" || s.loose[w] == maxLoose || s.over(w) {
+	if s.loose[w] == maxLoose || s.over(w) || s.full(w, dir) != "" {
 		b.kind = outLater
 		return b, nil
 	}
@@ -391,6 +407,7 @@ func (s *scan) open(ctx context.Context, w ferry.WriterID, name string, b *badFi
 	b.lacks = s.lacks(u, b.outcome)
 	if b.kind == outTaken {
 		s.count(w, len(data))
+		s.usage.add(path.Dir(name), b.size)
 	}
 	if own := u.Name(); (b.kind == outTaken || b.kind == outKnown) && own != path.Base(name) {
 		b.outcome = outcome{outRefused, "its name is not its own; it holds " + own}
@@ -408,7 +425,7 @@ func (s *scan) readFile(name string, limit int64, what string) ([]byte, outcome)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, outcome{kind: outGone}
 	case errors.Is(err, atomicfile.ErrTooLarge):
-		return nil, outcome{outRefused, fmt.Sprintf("larger than %s can be (%d bytes)", what, limit)}
+		return nil, tooLarge(what, limit)
 	case errors.Is(err, atomicfile.ErrNotRegular):
 		return nil, outcome{outRefused, "a symlink or a special file; it is not opened"}
 	case err != nil:
@@ -417,6 +434,11 @@ func (s *scan) readFile(name string, limit int64, what string) ([]byte, outcome)
 		return nil, outcome{outGrowing, "truncated: it is empty"}
 	}
 	return data, outcome{}
+}
+
+// tooLarge refuses a file by its size.
+func tooLarge(what string, limit int64) outcome {
+	return outcome{outRefused, fmt.Sprintf("larger than %s can be (%d bytes)", what, limit)}
 }
 
 // offer gives a record to the ingest, which judges it.

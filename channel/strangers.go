@@ -100,7 +100,7 @@ func (s *scan) topNames() map[string]string {
 // recoveries offers the first records of unknown writers to the ingest, a few in each pass and each name once.
 func (s *scan) recoveries(ctx context.Context) error {
 	m := &s.c.seen.strangers
-	if s.held != "" || len(m.names) == 0 {
+	if len(m.names) == 0 {
 		return nil
 	}
 	m.again(s.c.authority().RecoveryKeys())
