@@ -59,6 +59,13 @@ func (c *Channel) PutBeat(key sign.Key, b ferry.Beat) error {
 			err = root.Write(beatPath(w), file, fileMode)
 		}
 	}
+	if info, odd := root.Stat(beatPath(w)); err != nil && odd == nil && info.IsDir() {
+		if err = root.RemoveDir(beatPath(w)); err == nil {
+			err = root.Write(beatPath(w), file, fileMode)
+		} else {
+			err = fmt.Errorf("a directory that cannot be removed stands in the place of the file, move it away: %w", err)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("write beat: %w", err)
 	}

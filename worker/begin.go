@@ -22,6 +22,9 @@ func (w *Worker) claim(ctx context.Context, s Step, now time.Time) error {
 		w.log.Info("not claimed", "task", string(s.Label), "err", err)
 		return nil
 	}
+	if cut := w.hidden(err); cut != nil {
+		return cut // the next pass gives the claim back, whose window the others did not see
+	}
 	if err = w.unpublished(err); err != nil {
 		return fmt.Errorf("claim %s: %w", s.Label, err)
 	}
@@ -65,6 +68,10 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 		w.log.Info("lost", "task", string(s.Label), "err", err)
 		return nil
 	}
+	if cut := w.hidden(err); cut != nil {
+		w.settle(a, now)
+		return errors.Join(cut, w.unstart(ctx, now, ferry.Stop{Order: s.Order, Start: id, Note: cut.Error()}))
+	}
 	if err = w.unpublished(err); err != nil {
 		w.settle(a, now)
 		return fmt.Errorf("begin %s: %w", s.Label, err)
@@ -85,7 +92,7 @@ func (w *Worker) unproven(t *ferry.Task, attempt int64) *Journal {
 	if len(t.Attempts) == 0 || len(t.Steers) > 0 {
 		return nil
 	}
-	last := t.Attempts[len(t.Attempts)-1]
+	last := lastRun(t.Attempts)
 	if last.Holder != w.cfg.Writer.ID() || last.Stop == nil || len(last.Runs) == 0 {
 		return nil
 	}
@@ -99,6 +106,15 @@ func (w *Worker) unproven(t *ferry.Task, attempt int64) *Journal {
 	}
 	j.Attempt, j.Phase, j.Stop, j.Result = attempt, PhaseKept, nil, nil
 	return j
+}
+
+// lastRun gives the last attempt, but for those that were given back before anything ran for them.
+func lastRun(all []ferry.Attempt) ferry.Attempt {
+	last := len(all) - 1
+	for last > 0 && len(all[last].Runs) == 0 && all[last].Stop != nil && all[last].Stop.Reason == ferry.StopReleased {
+		last--
+	}
+	return all[last]
 }
 
 // launch starts the goroutine of an attempt; with a journal it goes on where

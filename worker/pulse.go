@@ -112,12 +112,18 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 	w.fleet.Beaten(c, b, err == nil)
 	p.begun, p.at, p.said, p.news = true, c.Mono, b, false
+	if w.reach.beat != "" && err == nil {
+		every = minPulse // what was held for it may begin
+	}
+	w.unbeaten(c, err)
 	if err != nil {
-		w.log.Warn("the beat cannot be written; others may take this worker for gone", "err", err)
-		p.news, every = true, max(minPulse, w.fleet.t.Beat/15)
+		p.news, every = true, w.retryBeat()
 	}
 	w.wakeIn(every)
 }
+
+// retryBeat is after how long what could not be written to the folder is tried again.
+func (w *Worker) retryBeat() time.Duration { return max(minPulse, w.fleet.t.Beat/15) }
 
 func (w *Worker) wakeIn(d time.Duration) {
 	if w.next <= 0 || d < w.next {

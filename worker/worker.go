@@ -85,6 +85,7 @@ type Worker struct {
 	health    health
 	fleet     *Fleet
 	pulse     pulse
+	reach     reach
 	sealing   sealing
 	intro     introduction
 	next      time.Duration            // after which a pass is due though nothing has happened
@@ -394,13 +395,17 @@ func (w *Worker) look(ctx context.Context, now time.Time) ([]Step, string, error
 	}
 	clock := w.clock()
 	w.fleet.Look(clock, w.sight(snap.Active, members))
+	cut, err := w.cutOff(ctx, clock, members)
+	if err != nil {
+		return nil, "", err
+	}
 	in := Input{
 		Now: now, Clock: clock, Me: w.cfg.Writer.ID(), Agent: w.cfg.Agent, Tasks: snap.Active, Running: w.runningView(),
-		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: w.stopped(now), Engine: w.engineFor(now), Backoff: w.cfg.Backoff,
+		Slots: w.cfg.MaxParallel, Width: w.cfg.Width, Stopped: cmp.Or(w.stopped(now), cut), Engine: w.engineFor(now), Backoff: w.cfg.Backoff,
 		Fleet: w.fleet, Names: names(members), Lacks: w.lacks(ctx, snap.Active, now), Dispatch: dispatch,
 	}
 	steps, next := Plan(in)
-	w.next = next
+	w.next = w.sooner(next)
 	return steps, in.Stopped, nil
 }
 
@@ -477,7 +482,7 @@ func (w *Worker) report(steps []Step, stopped string, now time.Time) {
 	for _, l := range w.left {
 		s.Holds = append(s.Holds, HoldStatus{Order: l.journal.Order, Label: l.journal.Label, Reason: l.reason()})
 	}
-	s.Holds = append(s.Holds, w.sealing.holds()...)
+	s.Holds = append(append(s.Holds, w.sealing.holds()...), w.reach.holds()...)
 	for _, c := range w.unsaid {
 		s.Holds = append(s.Holds, HoldStatus{Order: c.order, Label: c.label, Reason: "its end is not in the channel yet; it is tried again"})
 	}

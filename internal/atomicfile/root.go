@@ -101,6 +101,16 @@ func (r *Root) Remove(rel string) error {
 	})
 }
 
+// RemoveDir removes the directory rel, which must be empty. An absent one is success.
+func (r *Root) RemoveDir(rel string) error {
+	return r.put("remove directory", rel, func(d *os.File, base string) error {
+		if err := unix.Unlinkat(int(d.Fd()), base, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return syncDir(d)
+	})
+}
+
 // MkdirAll makes the directory rel and its missing parents beneath the root, each of them durable.
 func (r *Root) MkdirAll(rel string, perm fs.FileMode) error {
 	elems, err := elements(rel)
