@@ -47,6 +47,10 @@ func (a *app) archive(ctx context.Context, file string) error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	return a.with(ctx, func(p *project) error {
+		if within(p.config.Channel, path) {
+			return misuse("`"+typed([]string{"ferry", "channel", "archive", filepath.Join(filepath.Dir(p.dir), filepath.Base(path))})+"`",
+				"archive %s: that is in the folder of the channel, where other machines would have it as a file that does not belong there", oneLine(clip(path, 200)))
+		}
 		done := a.busy("writing the archive")
 		shape, err := p.archive(ctx, path)
 		done()
@@ -58,6 +62,19 @@ func (a *app) archive(ctx context.Context, file string) error {
 			fmt.Fprintf(w, "next: `ferry channel verify %s --channel %s` checks it anywhere\n", file, shape.Channel)
 		})
 	})
+}
+
+// within reports whether a file would lie in a directory, whatever links lead
+// there.
+func within(dir, file string) bool {
+	real := func(path string) string {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			return resolved
+		}
+		return filepath.Clean(path)
+	}
+	rel, err := filepath.Rel(real(dir), filepath.Join(real(filepath.Dir(file)), filepath.Base(file)))
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // archive writes beside the file first, so that there is never half of one

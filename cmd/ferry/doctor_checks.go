@@ -134,6 +134,9 @@ func (d *doctor) checkRest(p *project) {
 	if d.fix {
 		d.endRest(p)
 	}
+	if p.config.Agent == "" {
+		return
+	}
 	if why := p.resting(); why != "" {
 		d.say("rest", statusWarn, why, "mend the cause, then `ferry doctor --fix` lets the engine try at once")
 	}
@@ -214,6 +217,11 @@ func (d *doctor) checkKeys(ctx context.Context) {
 		d.sayErr(ctx, "members", err, "")
 		return
 	}
+	stopped, err := d.p.stoppedKeys(ctx)
+	if err != nil {
+		d.sayErr(ctx, "members", err, "")
+		return
+	}
 	for _, k := range []struct{ name, path, missing string }{
 		{"agent key", d.state.agentKey(id, d.p.config.Agent), statusFail},
 		{"your key", d.state.operatorKey(id), statusWarn},
@@ -227,6 +235,10 @@ func (d *doctor) checkKeys(ctx context.Context) {
 		}
 		if i := slices.IndexFunc(waiting, func(q asking) bool { return q.base == base }); i >= 0 {
 			d.say(k.name, statusFail, waiting[i].state(), waiting[i].next())
+			continue
+		}
+		if i := slices.IndexFunc(stopped, func(s stoppedKey) bool { return s.base == base }); i >= 0 {
+			d.say(k.name, statusFail, stopped[i].state, stopped[i].next)
 			continue
 		}
 		key, err := sign.LoadKey(k.path)
@@ -286,6 +298,9 @@ func (d *doctor) checkClock(ctx context.Context) {
 }
 
 func (d *doctor) checkWorker() {
+	if d.p.config.Agent == "" {
+		return
+	}
 	for _, s := range d.p.workersAlive() {
 		if s.Agent == d.p.config.Agent {
 			d.say("worker", statusOK, fmt.Sprintf("%s, pid %d", s.Agent, s.PID), "")

@@ -30,6 +30,10 @@ func (d *doctor) checkCredentials() {
 // checkEngines looks at every engine. While one of several can run, what is
 // wrong with another is a warning.
 func (d *doctor) checkEngines(ctx context.Context, p *project) {
+	if p.config.Agent == "" {
+		d.say("engine", statusOK, "no agent here: "+d.at.files[0]+" names none", "")
+		return
+	}
 	all, err := p.readyEngines()
 	if err != nil {
 		d.sayErr(ctx, "engine", err, "")

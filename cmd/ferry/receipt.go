@@ -98,7 +98,7 @@ func (a *app) receiptText(w io.Writer, r *land.Receipt) {
 		fmt.Fprintln(w, "every signature, chain and commit was checked again and holds")
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintln(w, indent("problem: "+problem))
+		fmt.Fprintln(w, indentLine("problem: "+problem))
 	}
 }
 

@@ -79,6 +79,9 @@ func (a *app) revoke(ctx context.Context, who string, f revokeFlags, in io.Reade
 		}
 		m, err := p.member(ctx, who)
 		if err != nil {
+			if out, outErr := p.anyMember(ctx, who); outErr == nil {
+				err = p.isOut(ctx, out)
+			}
 			return err
 		}
 		if m.Writer == w.ID() {
@@ -96,6 +99,18 @@ func (a *app) revoke(ctx context.Context, who string, f revokeFlags, in io.Reade
 		}
 		return p.shutOut(ctx, w, m, revocation{c, f.reason})
 	})
+}
+
+// isOut refuses to revoke one that may write no more.
+func (p *project) isOut(ctx context.Context, m ferry.Member) error {
+	roster, err := p.channel.Roster(ctx)
+	if err != nil {
+		return err
+	}
+	if p.wasMaster(roster, m.Writer) && len(m.Grants) == 0 {
+		return faultf(classRefused, "`ferry channel members` lists who is in", "revoke %s: that was the master, and its key is of no use any more", m.Name)
+	}
+	return faultf(classRefused, "to let it in again, `ferry channel rejoin` on its machine, then `ferry channel admit` here", "%s is revoked already", m.Name)
 }
 
 // sure asks a person, and refuses where there is none or the answer is no.

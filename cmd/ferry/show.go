@@ -98,12 +98,12 @@ func stateWords(state, hold string) string {
 	if hold == "" {
 		return state
 	}
-	return state + " — " + redact.Visible(hold)
+	return state + " — " + oneLine(hold)
 }
 
 func field(w io.Writer, name, value string) {
 	if value != "" {
-		fmt.Fprintf(w, "  %-10s %s\n", name, redact.Visible(value))
+		fmt.Fprintf(w, "  %-10s %s\n", name, oneLine(value))
 	}
 }
 
@@ -118,6 +118,16 @@ func asksFor(t *wholeShape) string {
 	return strings.Join(asks, ", ")
 }
 
+// oneLine makes what is printed as part of one line stay there: a name or a
+// text of somebody else may hold line feeds, and what follows them would look
+// as if ferry said it.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(redact.Visible(s))
+}
+
+// indentLine is indent for what has to stay one line.
+func indentLine(s string) string { return "  " + oneLine(s) }
+
 func indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(redact.Visible(s), "\n"), "\n", "\n  ")
 }
@@ -125,7 +135,7 @@ func indent(s string) string {
 func attemptText(w io.Writer, at *attemptShape) {
 	fmt.Fprintf(w, "\nattempt %d by %s", at.N, at.Holder)
 	if at.Stop != "" {
-		fmt.Fprintf(w, ": %s%s", at.Stop, redact.Visible(colon(at.Note)))
+		fmt.Fprintf(w, ": %s%s", at.Stop, oneLine(colon(at.Note)))
 	}
 	fmt.Fprintln(w)
 	for _, r := range at.Runs {
@@ -133,7 +143,7 @@ func attemptText(w io.Writer, at *attemptShape) {
 		if u := usageLine(r.Usage); u != "" {
 			line += " (" + u + ")"
 		}
-		fmt.Fprintln(w, indent(line))
+		fmt.Fprintln(w, indentLine(line))
 	}
 }
 
@@ -151,15 +161,15 @@ func usageLine(u usageShape) string {
 func resultText(w io.Writer, r *resultShape) {
 	fmt.Fprintf(w, "\nrevision %d by %s: %s%s\n", r.Revision, r.Agent, r.Evidence.Status, map[bool]string{true: ", stands"}[r.Standing])
 	for _, reason := range r.Evidence.Reasons {
-		fmt.Fprintln(w, indent("- "+reason))
+		fmt.Fprintln(w, indentLine("- "+reason))
 	}
 	field(w, "commit", ferry.Commit(r.Commit).Short())
 	field(w, "sandbox", r.Sandbox)
 	for _, f := range r.Files {
-		fmt.Fprintln(w, indent(fmt.Sprintf("%s %s  +%d -%d", f.Status, f.Path, f.Added, f.Deleted)))
+		fmt.Fprintln(w, indentLine(fmt.Sprintf("%s %s  +%d -%d", f.Status, f.Path, f.Added, f.Deleted)))
 	}
 	for _, c := range r.Checks {
-		fmt.Fprintln(w, indent(fmt.Sprintf("check %s: exit %d%s", c.Command, c.Exit, colon(c.Reason))))
+		fmt.Fprintln(w, indentLine(fmt.Sprintf("check %s: exit %d%s", c.Command, c.Exit, colon(c.Reason))))
 		if c.Exit != 0 && c.Tail != "" {
 			fmt.Fprintln(w, indent(indent(c.Tail)))
 		}
@@ -183,7 +193,7 @@ func reviewWord(decision string) string {
 func questionText(w io.Writer, q *questionShape) {
 	fmt.Fprintf(w, "\nquestion %s\n%s\n", q.ID[:8], indent(q.Text))
 	for _, o := range q.Options {
-		fmt.Fprintln(w, indent(fmt.Sprintf("ferry channel answer %.8s %s   # %s", q.ID, o.Name, o.Text)))
+		fmt.Fprintln(w, indentLine(fmt.Sprintf("ferry channel answer %.8s %s   # %s", q.ID, o.Name, o.Text)))
 	}
 }
 

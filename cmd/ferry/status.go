@@ -15,7 +15,6 @@ import (
 	"github.com/ferry-fleet/ferry/authority"
 	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/internal/machine"
-	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/worker"
 )
 
@@ -34,7 +33,8 @@ type statusShape struct {
 	Rejected  []string       `json:"rejected"`
 	Behind    string         `json:"behind"`  // what of the authority is waited for
 	Doubts    []string       `json:"doubts"`  // what was waited for in vain
-	Waiting   []string       `json:"waiting"` // keys of this machine that wait to be admitted
+	Waiting   []string       `json:"waiting"` // keys of this machine that cannot write or wait to be admitted
+	works     bool           // there is an agent here
 }
 
 type workerShape struct {
@@ -90,7 +90,7 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Paused, s.Reason = paused, pause.Reason
+	s.Paused, s.Reason, s.works = paused, pause.Reason, p.config.Agent != ""
 	all, alive := p.workers()
 	for i := range all {
 		s.Workers = append(s.Workers, workerShape{Status: all[i], Alive: alive[i]})
@@ -102,6 +102,13 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 	for i := range tasks {
 		s.Counts[string(tasks[i].State)]++
 		s.Inbox += len(needs(&tasks[i]))
+	}
+	stopped, err := p.stoppedKeys(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, k := range stopped {
+		s.Waiting = append(s.Waiting, k.state+"; "+k.next)
 	}
 	waiting, err := p.asked(ctx)
 	if err != nil {
@@ -131,6 +138,9 @@ func (p *project) status(ctx context.Context) (statusShape, error) {
 
 func (a *app) statusText(w io.Writer, s *statusShape) {
 	fmt.Fprintf(w, "%s on %s\n", s.Project, s.Machine)
+	for _, q := range s.Waiting {
+		field(w, "waits", q)
+	}
 	field(w, "channel", s.Channel)
 	if s.Sandbox == "none" {
 		field(w, "sandbox", "none: engines see this machine as you do (sandbox = \"none\" in agent.toml)")
@@ -141,9 +151,6 @@ func (a *app) statusText(w io.Writer, s *statusShape) {
 	field(w, "orders", countsLine(s.Counts))
 	if s.Inbox > 0 {
 		field(w, "inbox", fmt.Sprintf("%d wait for you: `ferry channel inbox`", s.Inbox))
-	}
-	for _, q := range s.Waiting {
-		field(w, "waits", q)
 	}
 	if s.Behind != "" {
 		field(w, "behind", "nothing lands yet: "+s.Behind)
@@ -161,7 +168,7 @@ func (a *app) statusText(w io.Writer, s *statusShape) {
 			a.workerText(w, &s.Workers[i])
 		}
 	}
-	if !running {
+	if !running && s.works {
 		field(w, "worker", "none runs here: `ferry agent run`")
 	}
 }
@@ -191,24 +198,24 @@ func (a *app) workerText(w io.Writer, s *workerShape) {
 	fmt.Fprintf(w, "\nworker %s, pid %d, for %s%s\n", s.Agent, s.PID, age(now, s.Started), onlyEngine(s.Engines, now))
 	if len(s.Engines) > 1 {
 		for _, e := range s.Engines {
-			fmt.Fprintln(w, indent("engine "+engineLine(e, now)))
+			fmt.Fprintln(w, indentLine("engine "+engineLine(e, now)))
 		}
 	}
 	if s.Stopped != "" {
-		fmt.Fprintln(w, indent("begins nothing new: "+s.Stopped))
+		fmt.Fprintln(w, indentLine("begins nothing new: "+s.Stopped))
 	}
 	for _, r := range s.Running {
 		frozen := ""
 		if r.Frozen {
 			frozen = ", paused"
 		}
-		fmt.Fprintln(w, indent(fmt.Sprintf("%s attempt %d: %s for %s%s (`ferry log -f %s`)", r.Label, r.Attempt, r.Phase, age(now, r.Since), frozen, r.Label)))
+		fmt.Fprintln(w, indentLine(fmt.Sprintf("%s attempt %d: %s for %s%s (`ferry log -f %s`)", r.Label, r.Attempt, r.Phase, age(now, r.Since), frozen, r.Label)))
 	}
 	if len(s.Running) == 0 {
 		fmt.Fprintln(w, "  idle")
 	}
 	for _, h := range s.Holds {
-		fmt.Fprintln(w, indent(string(h.Label)+" waits: "+h.Reason))
+		fmt.Fprintln(w, indentLine(string(h.Label)+" waits: "+h.Reason))
 	}
 }
 
@@ -231,7 +238,7 @@ func engineLine(e worker.EngineStatus, now time.Time) string {
 	if e.Until.After(now) {
 		line += " until " + e.Until.Local().Format("15:04")
 	}
-	return redact.Visible(line)
+	return oneLine(line)
 }
 
 // resting gives which engines this project's worker would not use now because
@@ -263,13 +270,24 @@ func (a *app) why(ctx context.Context, ref string) error {
 			return err
 		}
 		p.holdStale(&t)
+		people, err := p.people(ctx)
+		if err != nil {
+			return err
+		}
+		end, err := p.ended(ctx, &t, people)
+		if err != nil {
+			return err
+		}
 		shape := whyShape{
-			ID: t.ID.String(), Label: string(t.Order.Label), State: string(t.State), Hold: t.Hold, Reasons: p.reasons(&t, members),
+			ID: t.ID.String(), Label: string(t.Order.Label), State: string(t.State), Hold: t.Hold, Reasons: p.reasons(&t, members, people),
+		}
+		if end != "" {
+			shape.Reasons = append([]string{end}, shape.Reasons...)
 		}
 		return a.print(shape, func(w io.Writer) {
 			fmt.Fprintf(w, "%s is %s\n", shape.Label, shape.State)
 			for _, r := range shape.Reasons {
-				fmt.Fprintln(w, indent("- "+r))
+				fmt.Fprintln(w, indentLine("- "+r))
 			}
 		})
 	})
@@ -277,7 +295,7 @@ func (a *app) why(ctx context.Context, ref string) error {
 
 // reasons says why a task is where it is, the order's own reason first, then
 // what the workers of this machine say, then what would move it.
-func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
+func (p *project) reasons(t *ferry.Task, members, people []ferry.Member) []string {
 	reasons := []string{}
 	add := func(format string, args ...any) {
 		if s := fmt.Sprintf(format, args...); s != "" && !slices.Contains(reasons, s) {
@@ -302,8 +320,12 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 		}
 	}
 	if t.Active() {
-		p.lastReasons(t, members, add)
-		p.idleReasons(t, members, alive, add)
+		p.lastReasons(t, people, add)
+		if t.Live.IsZero() {
+			p.idleReasons(t, members, alive, add)
+		} else {
+			add("%s holds attempt %d", name(people, t.Holder), t.Attempt)
+		}
 	}
 	for _, item := range items {
 		add("%s: `%s`", item.Why, item.Next)
@@ -311,7 +333,7 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 	if t.State == ferry.StateDone || t.State == ferry.StateAccepted && !t.Order.NeedsApproval || t.State == ferry.StateApproved {
 		add("it can be landed: `ferry channel land %s`", t.Order.Label)
 	}
-	if len(reasons) == 0 {
+	if len(reasons) == 0 && t.Active() {
 		add("nothing holds it: the next look of a worker takes it")
 	}
 	return reasons
@@ -319,7 +341,7 @@ func (p *project) reasons(t *ferry.Task, members []ferry.Member) []string {
 
 // lastReasons says how the last attempt ended, where that is why there has to
 // be another one.
-func (p *project) lastReasons(t *ferry.Task, members []ferry.Member, add func(string, ...any)) {
+func (p *project) lastReasons(t *ferry.Task, people []ferry.Member, add func(string, ...any)) {
 	if t.State == ferry.StateRefuted {
 		last := t.LatestResult()
 		add("revision %d was refuted: %s", last.Result.Revision, strings.Join(last.Evidence.Reasons, "; "))
@@ -327,16 +349,12 @@ func (p *project) lastReasons(t *ferry.Task, members []ferry.Member, add func(st
 	}
 	if n := len(t.Attempts); n > 0 && t.Live.IsZero() && t.Attempts[n-1].Stop != nil {
 		at := t.Attempts[n-1]
-		add("attempt %d of %s ended: %s%s", at.N, name(members, at.Holder), at.Stop.Reason, because(at.Stop.Note))
+		add("attempt %d of %s ended: %s%s", at.N, name(people, at.Holder), at.Stop.Reason, because(at.Stop.Note))
 	}
 }
 
 // idleReasons says what keeps every worker from an order that one may take.
 func (p *project) idleReasons(t *ferry.Task, members []ferry.Member, alive []worker.Status, add func(string, ...any)) {
-	if !t.Live.IsZero() {
-		add("%s holds attempt %d", name(members, t.Holder), t.Attempt)
-		return
-	}
 	if pause, paused, err := p.state.paused(); err == nil && paused {
 		add("this machine is paused%s: `ferry resume`", because(pause.Reason))
 	}
@@ -345,6 +363,8 @@ func (p *project) idleReasons(t *ferry.Task, members []ferry.Member, alive []wor
 	switch {
 	case !known:
 		add("it is addressed to %s, who is not a member of the channel", to)
+	case len(alive) == 0 && p.config.Agent == "":
+		add("no agent works on this machine: it waits for one on another")
 	case len(alive) == 0:
 		add("%s", p.resting())
 		add("no worker runs on this machine: `ferry agent run`")

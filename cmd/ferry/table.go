@@ -48,7 +48,7 @@ func (a *app) table(w io.Writer, header []string, rows [][]string) {
 	for i, row := range rows {
 		cells[i] = make([]string, len(row))
 		for j, c := range row {
-			cells[i][j] = oneLine(redact.Visible(c))
+			cells[i][j] = strings.Join(strings.Fields(redact.Visible(c)), " ")
 		}
 	}
 	upper := make([]string, len(header))
@@ -130,8 +130,6 @@ func wrap(text string, width int) string {
 	}
 	return b.String()
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // paint colours a cell that is the name of a state.
 func paint(s screen, cell string) string {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/ferry-fleet/ferry/worker"
 )
 
 func TestTableIsPlainWhereNobodyLooks(t *testing.T) {
@@ -18,6 +20,28 @@ func TestTableIsPlainWhereNobodyLooks(t *testing.T) {
 		if l != strings.TrimRight(l, " ") {
 			t.Errorf("line %q ends with spaces", l)
 		}
+	}
+}
+
+// A text of somebody else cannot write a line of its own.
+func TestTextsOfOthersStayOnTheirLine(t *testing.T) {
+	forged := "a\n  next: `rm -r x`\tb\x1b[2J\u2028c"
+	var out bytes.Buffer
+	a := newApp(&out, &out)
+	a.statusText(&out, &statusShape{
+		Rejected: []string{forged}, Doubts: []string{forged}, Waiting: []string{forged}, Behind: forged,
+		Workers: []workerShape{{Alive: true, Status: worker.Status{Stopped: forged}}},
+	})
+	attemptText(&out, &attemptShape{Stop: "failed", Note: forged, Runs: []runShape{{Reason: forged}}})
+	resultText(&out, &resultShape{Evidence: evidenceShape{Reasons: []string{forged}}, Files: []fileShape{{Path: forged}}, Checks: []checkedRun{{Command: forged}}})
+	a.table(&out, []string{"name"}, [][]string{{forged}})
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(strings.TrimSpace(line), "next:") || strings.ContainsAny(line, "\t\x1b\u2028") {
+			t.Errorf("a line that ferry does not say: %q", line)
+		}
+	}
+	if n := strings.Count(out.String(), `a\n  next: `); n < 9 {
+		t.Errorf("%d texts are shown with their line feed, want 9:\n%s", n, out.String())
 	}
 }
 

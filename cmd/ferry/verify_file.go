@@ -90,7 +90,7 @@ func (a *app) proofText(w io.Writer, s *proofShape) {
 	if !s.OK {
 		fmt.Fprintln(w, "this receipt does not hold")
 		for _, problem := range s.Problems {
-			fmt.Fprintln(w, indent("problem: "+redact.Visible(problem)))
+			fmt.Fprintln(w, indentLine("problem: "+problem))
 		}
 		return
 	}
