@@ -134,7 +134,7 @@ func (f *fold) stand() {
 	for _, r := range f.landed {
 		if b := r.Body.(*Landed); f.t.Landed == nil && f.landable(b, r) {
 			f.t.Landed, f.t.LandedID = b, r.ID
-		} else if f.t.Unbacked == nil && b.Commit != "" && b.Content != "" && f.outturn(b.Result) == nil {
+		} else if f.t.Unbacked == nil && b.Commit != "" && f.outturn(b.Result) == nil {
 			f.t.Unbacked = b // one that does not say what landed where is nothing that could be looked for
 		}
 	}
