@@ -47,7 +47,7 @@ func configKeys() []key {
 		{keyText{"engines", `a list of names: engines = ["nvidia", "claude"]`, "one engine, of the keys above", "the engines in order of preference, each with a table [engine.NAME]"}, setEngines},
 		{keyText{"max_engines_per_order", "1 to 16", "3", "engines that one attempt goes through when they fail"}, func(c *config, v any) error { return setInt(&c.MaxEngines, v, 1, 16) }},
 		{keyText{"engine_alert_after", "1 to 100", "2", "failures in a row of one engine, after which the master is asked"}, func(c *config, v any) error { return setInt(&c.AlertAfter, v, 1, 100) }},
-		{keyText{"claim_grace_secs", `seconds, or "2m"`, "120", "how long after `timeout` a claim without a live run is given back"}, func(c *config, v any) error { return setDuration(&c.ClaimGrace, v) }},
+		{keyText{"claim_grace_secs", `seconds, or "2m"`, "120", "read for the sake of older files: a claim without a live run is given back at once, so there is nothing to wait for"}, func(c *config, v any) error { return setDuration(&c.ClaimGrace, v) }},
 		{keyText{"pause_while_active", "true or false", "true", "begin nothing while somebody types on a terminal of this machine, and 5 minutes more"}, func(c *config, v any) error { return setSaid(&c.Governor.PauseWhileActive, v) }},
 		{keyText{"busy_cpu_percent", "0 to 100", "50", "with `pause_while_active`: begin work all the same while less of the processor is in use; 0 asks for the person alone"}, func(c *config, v any) error { return setNumber(&c.Governor.BusyCPU, v, 0, 100) }},
 		{keyText{"min_free_ram_mb", "0 to 16777216", "1024", "begin nothing with less free memory; 0 does not look"}, func(c *config, v any) error { return setNumber(&c.Governor.MinFreeRAM, v, 0, 16<<20) }},
