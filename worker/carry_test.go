@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/ferrytest"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 	"github.com/ferry-fleet/ferry/worker"
@@ -238,7 +239,7 @@ func TestWhatADeadWorkerLeftIsPushed(t *testing.T) {
 	a := newApart(t)
 	m, cfg := a.worker("gale", fix)
 	dying := &running{m: m, cfg: cfg}
-	dying.cfg.Engines[0] = a.m.Engine("slow", "echo half >begun; sleep 300\n")
+	dying.cfg.Engines = []engines.Config{a.m.Engine("slow", "echo half >begun; sleep 300\n")}
 	p := spawn(m, dying.cfg)
 	a.m.Order("t-dead", nil)
 	dying.runsAndWrote("begun", "half")
