@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/ferry-fleet/ferry"
 	"github.com/ferry-fleet/ferry/channel"
@@ -167,13 +166,7 @@ func (a *app) secretText(f redactFlags, in io.Reader) (string, error) {
 	if !ok || !a.talks(in) {
 		return "", misuse("give it to --stdin, or name a --pattern", "redact: there is no terminal to ask for the text on")
 	}
-	fmt.Fprint(a.err, "the text to take out (it is not shown): ")
-	text, err := term.ReadPassword(int(file.Fd()))
-	fmt.Fprintln(a.err)
-	if err != nil {
-		return "", fmt.Errorf("read the text: %w", err)
-	}
-	return string(text), nil
+	return a.askHidden(file, "the text to take out (it is not shown): ")
 }
 
 // masterWriter gives the person's writer if that is the master's.

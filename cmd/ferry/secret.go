@@ -142,19 +142,38 @@ func (a *app) secretValue(name, from string, in io.Reader) (string, error) {
 		return value, nil
 	}
 	if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		fmt.Fprintf(a.err, "value of %s (it is not shown): ", name)
-		value, err := term.ReadPassword(int(file.Fd()))
-		fmt.Fprintln(a.err)
-		if err != nil {
-			return "", fmt.Errorf("read the value: %w", err)
-		}
-		return string(value), nil
+		return a.askHidden(file, "value of "+name+" (it is not shown): ")
 	}
 	value, err := io.ReadAll(io.LimitReader(in, secret.MaxValue+2))
 	if err != nil {
 		return "", fmt.Errorf("read the value: %w", err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(value), "\n"), "\r"), nil
+}
+
+// maxTyped is where a terminal's line ends, whatever more is typed: maxLineLen of golang.org/x/term.
+const maxTyped = 4096
+
+// askHidden asks on a terminal for a line that is not shown. The terminal is quiet before it asks: what is typed or
+// pasted at the first sight of the question is not shown either.
+func (a *app) askHidden(file *os.File, question string) (string, error) {
+	fd := int(file.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("quieten the terminal: %w", err)
+	}
+	defer func() { _ = term.Restore(fd, before) }()
+	line, err := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{file, a.err}, "").ReadPassword(question)
+	switch {
+	case errors.Is(err, io.EOF):
+		return "", &failure{class: classInterrupted, err: errors.New("interrupted: nothing is changed"), code: 130}
+	case len(line) >= maxTyped:
+		return "", misuse("give it to standard input: command < FILE", "the terminal: it takes less than %d characters in a line", maxTyped)
+	}
+	return line, err
 }
 
 // sealFault says what to do about a store that does not open.

@@ -5,6 +5,22 @@ import (
 	"testing"
 )
 
+// TestSecretInterrupted ends the question: the exit code says so, and nothing is set.
+func TestSecretInterrupted(t *testing.T) {
+	h := newHome(t, nil)
+	term := newTerminal(t)
+	ended := h.typedOn(term, "secret", "set", "TYPED_KEY")
+	term.sees(t, `value of TYPED_KEY`)
+	_, err := term.WriteString("half\x03")
+	must(t, err)
+	if code := ended(); code != 130 {
+		t.Errorf("secret set ended with %d, want 130:\n%s", code, term.text())
+	}
+	if got, err := state(h.dir + "/state").secrets().Get("TYPED_KEY"); err == nil {
+		t.Errorf("the value is %q, want none", got)
+	}
+}
+
 // TestSecretOnATerminal types a value where it is asked for: the screen never shows it, and an engine gets it.
 func TestSecretOnATerminal(t *testing.T) {
 	h := newHome(t, nil)
