@@ -1,5 +1,6 @@
 // Command run simulates fleets: it runs seeds of the simulation in parallel,
-// prints what came of them, and ends with 1 when an invariant did not hold.
+// prints what came of them, and ends with 1 when an invariant did not hold,
+// with 2 when a flag is wrong.
 // scripts/simulate starts it.
 package main
 
@@ -17,11 +18,16 @@ import (
 )
 
 func main() {
-	err := run(os.Args[1:], os.Stdout)
+	o, err := parse(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+		return
 	case err != nil:
+		fmt.Fprintln(os.Stderr, "simulate:", err)
+		os.Exit(2)
+	}
+	err = run(o, os.Stdout)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulate:", err)
 		os.Exit(1)
 	}
@@ -50,7 +56,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.trace, "trace", false, "print what happens in each world")
 	fs.BoolVar(&o.table, "table", false, "run the scenarios of docs/performance.md in place of the swarm")
 	if err := fs.Parse(args); err != nil {
-		return o, errors.Join(flag.ErrHelp, err)
+		return o, err
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("%q: want flags only; -h lists them", fs.Arg(0))
@@ -58,7 +64,11 @@ func parse(args []string) (options, error) {
 	if o.mutant != "" && !slices.Contains(sim.Mutants(), sim.Mutant(o.mutant)) {
 		return o, fmt.Errorf("-mutant %s: want one of %s", o.mutant, mutants())
 	}
-	return o, nil
+	if _, err := sim.ParseFaults(o.faults); err != nil {
+		return o, err
+	}
+	_, err := find(o.scenario)
+	return o, err
 }
 
 func mutants() string {
@@ -69,11 +79,7 @@ func mutants() string {
 	return strings.Join(names, ", ")
 }
 
-func run(args []string, out io.Writer) error {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
+func run(o options, out io.Writer) error {
 	faults, err := sim.ParseFaults(o.faults)
 	if err != nil {
 		return err
