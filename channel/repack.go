@@ -95,32 +95,25 @@ func (w *Writer) repackNext(ctx context.Context) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := atomicfile.OpenRoot(c.cfg.Folder)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(packsPath(w.id), folderMode); err != nil {
-		return nil, err
-	}
-	if err := root.Write(p.name(w.id), p.bytes, fileMode); err != nil {
-		return nil, err
-	}
-	c.at("packed anew")
-	if err := samePack(root, p.name(w.id), p.bytes); err != nil {
+	if err := c.putPack(w.id, p, "packed anew"); err != nil {
 		return nil, err
 	}
 	if packSum(p.bytes) != seal.Pack {
 		return p, nil
 	}
-	if err := c.removeOldPacks(root, w.id, seal); err != nil {
+	if err := c.removeOldPacks(w.id, seal); err != nil {
 		return nil, err
 	}
 	return nil, c.repacked(ctx, at, r)
 }
 
 // removeOldPacks removes the packs of a range that are not the sealed one.
-func (c *Channel) removeOldPacks(root *atomicfile.Root, w ferry.WriterID, seal ferry.Seal) error {
+func (c *Channel) removeOldPacks(w ferry.WriterID, seal ferry.Seal) error {
+	root, err := atomicfile.OpenRoot(c.cfg.Folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	entries, _, err := root.ReadDir(packsPath(w), maxNames)
 	if err != nil {
 		return err

@@ -120,22 +120,27 @@ func (w *Writer) pack(ctx context.Context, now time.Time) (*pack, error) {
 		return nil, err
 	}
 	c.at("packed")
-	root, err := atomicfile.OpenRoot(c.cfg.Folder)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(packsPath(w.id), folderMode); err != nil {
-		return nil, err
-	}
-	// Its name says what is in it: whatever else is there is a damaged copy.
-	if err := root.Write(p.name(w.id), p.bytes, fileMode); err != nil {
-		return nil, err
-	}
-	c.at("pack")
-	err = samePack(root, p.name(w.id), p.bytes)
+	err = c.putPack(w.id, p, "pack")
 	c.at("verified")
 	return p, err
+}
+
+// putPack writes a pack of this writer into the folder and reads it back. Its name says what is in it: whatever else is there
+// is a damaged copy. The step is that in which it is written and not yet read.
+func (c *Channel) putPack(id ferry.WriterID, p *pack, step string) error {
+	root, err := atomicfile.OpenRoot(c.cfg.Folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(packsPath(id), folderMode); err != nil {
+		return err
+	}
+	if err := root.Write(p.name(id), p.bytes, fileMode); err != nil {
+		return err
+	}
+	c.at(step)
+	return samePack(root, p.name(id), p.bytes)
 }
 
 // sealDue reports whether a range of loose records is to be packed. A seal alone is not.
