@@ -45,7 +45,7 @@ func (p *project) letIn(ctx context.Context, w *channel.Writer, g *guest, how ad
 			fmt.Fprintf(w, "%s goes on with its next key, as epoch %d\n", shape.Name, epoch)
 			return
 		}
-		fmt.Fprintf(w, "%s on %s is a member, and may %s\n", shape.Name, g.Machine, strings.Join(shape.Grants, ", "))
+		fmt.Fprintf(w, "%s on %s is a member, and may %s\n", shape.Name, oneLine(g.Machine), strings.Join(shape.Grants, ", "))
 	})
 }
 
@@ -68,7 +68,7 @@ func (p *project) compare(ctx context.Context, g *guest, how *admitHow) error {
 	if g.member != nil {
 		what = "with its next key"
 	}
-	fmt.Fprintf(p.app.err, "%s on %s asks to join %s. Its words:\n\n  %s\n\n", g.Name, g.Machine, what, words)
+	fmt.Fprintf(p.app.err, "%s on %s asks to join %s. Its words:\n\n  %s\n\n", g.Name, oneLine(g.Machine), what, words)
 	yes, err := p.app.agrees(how.in, "Does the machine show the same six words?")
 	if err == nil && !yes {
 		err = faultf(classRefused, "if the words differ, somebody else asks under this name: make another code", "%s was not let in", g.Name)

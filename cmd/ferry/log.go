@@ -206,7 +206,7 @@ func (f *follower) look(w io.Writer) error {
 		if !seen {
 			t = &tail{}
 			f.at[r.Run] = t
-			fmt.Fprintf(w, "== %s attempt %d, run %s: %s by %s ==\n", r.Label, r.Attempt, r.Run, redact.Visible(r.Engine), r.agent)
+			fmt.Fprintf(w, "== %s attempt %d, run %s: %s by %s ==\n", r.Label, r.Attempt, r.Run, oneLine(r.Engine), r.agent)
 		}
 		if err := t.print(w, filepath.Join(r.dir, worker.LogFile)); err != nil {
 			return err

@@ -88,11 +88,17 @@ func (a *app) fail(ctx context.Context, err error) int {
 			return f.code
 		}
 	}
-	fmt.Fprintf(a.err, "ferry: %s\n", redact.Visible(f.Error()))
+	fmt.Fprintf(a.err, "ferry: %s\n", further(f.Error()))
 	if f.next != "" {
-		fmt.Fprintf(a.err, "  next: %s\n", redact.Visible(f.next))
+		fmt.Fprintf(a.err, "  next: %s\n", further(f.next))
 	}
 	return f.code
+}
+
+// further puts the lines after the first further in, so that a name in an
+// error cannot look like a line of ferry's own.
+func further(s string) string {
+	return strings.NewReplacer("\n", "\n      ", "\t", "  ").Replace(strings.TrimRight(redact.Visible(s), "\n"))
 }
 
 // explain turns any error into a failure.
@@ -133,7 +139,7 @@ func writeJSON(w io.Writer, v any) error {
 
 // warn writes one line for the person to stderr.
 func (a *app) warn(format string, args ...any) {
-	fmt.Fprintln(a.err, "ferry: "+redact.Visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.err, "ferry: "+further(fmt.Sprintf(format, args...)))
 }
 
 // patience is how long something may take before ferry says that it is busy.

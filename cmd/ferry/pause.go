@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
-	"github.com/ferry-fleet/ferry/internal/redact"
 )
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -59,7 +58,7 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return " (" + redact.Visible(reason) + ")"
+	return " (" + oneLine(reason) + ")"
 }
 
 func (a *app) resumeCommand() *cobra.Command {

@@ -35,8 +35,10 @@ func TestTextsOfOthersStayOnTheirLine(t *testing.T) {
 	attemptText(&out, &attemptShape{Stop: "failed", Note: forged, Runs: []runShape{{Reason: forged}}})
 	resultText(&out, &resultShape{Evidence: evidenceShape{Reasons: []string{forged}}, Files: []fileShape{{Path: forged}}, Checks: []checkedRun{{Command: forged}}})
 	a.table(&out, []string{"name"}, [][]string{{forged}})
+	a.warn("a name: %s", forged)
+	a.fail(t.Context(), faultf(classFailed, "", "a name: %s", forged))
 	for line := range strings.Lines(out.String()) {
-		if strings.HasPrefix(strings.TrimSpace(line), "next:") || strings.ContainsAny(line, "\t\x1b\u2028") {
+		if strings.HasPrefix(strings.TrimRight(line, " "), "  next:") || strings.ContainsAny(line, "\t\x1b\u2028") {
 			t.Errorf("a line that ferry does not say: %q", line)
 		}
 	}
