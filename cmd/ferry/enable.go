@@ -79,7 +79,7 @@ func (a *app) enable(ctx context.Context, f enableFlags) error {
 	if e.repo, err = findRepository(ctx, start); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{e.configured, e.names, e.engine, e.sandbox, e.room, e.join, e.write} {
+	for _, step := range []func(context.Context) error{e.configured, e.names, e.engine, e.sandbox, e.room, e.register, e.join, e.write} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -131,9 +131,6 @@ func (e *enabling) names(ctx context.Context) error {
 		return err
 	}
 	if err := e.nameProject(); err != nil {
-		return err
-	}
-	if err := e.register(); err != nil {
 		return err
 	}
 	if e.c.Email == "" {
@@ -334,7 +331,7 @@ func (e *enabling) room(context.Context) error {
 }
 
 // write writes the files that are not there yet.
-func (e *enabling) write(context.Context) error {
+func (e *enabling) write(ctx context.Context) error {
 	if err := atomicfile.MkdirAll(filepath.Join(e.repo.top, localDir), 0o700); err != nil {
 		return err
 	}
@@ -344,13 +341,13 @@ func (e *enabling) write(context.Context) error {
 	if err := e.ignore(); err != nil {
 		return err
 	}
-	return e.register()
+	return e.register(ctx)
 }
 
 // register tells this machine where the project is. It is done before the
-// channel is founded as well, so that a second call after a crash finds the
+// channel is founded as well, when nothing is left to refuse, so that a second call after a crash finds the
 // same name.
-func (e *enabling) register() error {
+func (e *enabling) register(context.Context) error {
 	return e.state.register(registered{Name: e.c.Project, Dir: e.repo.top, Channel: e.c.ChannelID, Since: e.a.now().UTC()})
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,7 @@ type joining struct {
 	flags joinFlags
 	role  role
 	ch    *channel.Channel
+	store string // made by this call, and of no use when it refuses
 	base  string // of the key's file
 	ask   asking
 	done  bool // the master has answered
@@ -102,9 +104,12 @@ func (a *app) join(ctx context.Context, code string, f joinFlags) (err error) {
 		if j.ch != nil {
 			err = errors.Join(err, j.ch.Close())
 		}
+		if j.store != "" {
+			err = errors.Join(err, os.RemoveAll(j.store))
+		}
 	}()
 	for _, step := range []func(context.Context) error{
-		j.configured, j.sameChannel, j.folder, j.reach, j.callProject, j.names, j.member, j.room, j.question, j.write, j.put, j.wait,
+		j.configured, j.sameChannel, j.folder, j.reach, j.callProject, j.names, j.member, j.room, j.keep, j.question, j.write, j.put, j.wait,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -246,7 +251,11 @@ func (j *joining) reach(ctx context.Context) error {
 func (j *joining) look(ctx context.Context) (done bool, missing string, err error) {
 	if j.ch == nil {
 		j.c.Channel = j.f.channel
-		ch, err := channel.Open(ctx, j.channelConfig(j.state.store(j.token.Channel)), j.token.Channel)
+		store := j.state.store(j.token.Channel)
+		if _, err := os.Stat(store); errors.Is(err, fs.ErrNotExist) {
+			j.store = store
+		}
+		ch, err := channel.Open(ctx, j.channelConfig(store), j.token.Channel)
 		if errors.Is(err, channel.ErrNoRoot) {
 			return false, "the folder has no root record yet", nil
 		}
@@ -290,6 +299,12 @@ func (j *joining) covers(ctx context.Context) (done bool, missing string, err er
 		return false, "the root " + j.token.Root.Short() + " is not here", nil
 	}
 	return true, "", nil
+}
+
+// keep keeps what was made: there is nothing left to refuse.
+func (j *joining) keep(context.Context) error {
+	j.store = ""
+	return nil
 }
 
 // callProject takes the name that the channel gives the project, where this
