@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,12 +17,16 @@ type reach struct {
 	others bool          // the channel has members beside this one
 	why    string        // why nothing may begin, as of the last look; "" when it may
 	warned time.Duration // Clock.Mono of the last warning
+	shut   bool          // the key of this worker writes no more
 	beat   string        // why the beat could not be written the last time
 	beaten time.Duration // Clock.Mono of the last warning about it
 }
 
 // warnAgain is how often a warning is repeated while its cause lasts.
 const warnAgain = time.Minute
+
+// shutOut is why a worker whose key was taken back begins nothing.
+const shutOut = "the master has taken this worker's key back; `ferry channel members` says why, `ferry channel rejoin` asks for another key"
 
 // unreached words why nothing may begin while the folder does not take what this worker writes.
 func (w *Worker) unreached(cause string) string {
@@ -43,6 +48,9 @@ func (w *Worker) cutOff(ctx context.Context, c Clock, members []ferry.Member) (s
 		why = w.unreached(why)
 	}
 	r := &w.reach
+	if r.shut || !slices.ContainsFunc(members, func(m ferry.Member) bool { return m.Writer == w.cfg.Writer.ID() }) {
+		why = shutOut
+	}
 	if why != "" && (r.why == "" || c.Mono-r.warned >= warnAgain) {
 		r.warned = c.Mono
 		w.log.Warn("nothing is begun", "reason", why)
@@ -63,7 +71,8 @@ func (w *Worker) sooner(next time.Duration) time.Duration {
 // unbeaten notes whether the beat could be written, and warns of it when that changes and from time to time.
 func (w *Worker) unbeaten(c Clock, err error) {
 	r := &w.reach
-	if err == nil {
+	r.shut = errors.Is(err, channel.ErrNotMember)
+	if err == nil || r.shut {
 		r.beat = ""
 		return
 	}

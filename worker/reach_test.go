@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/channel"
 	"github.com/ferry-fleet/ferry/worker"
 )
 
@@ -102,4 +103,22 @@ func TestBeatBehindADirectory(t *testing.T) {
 	m.Must(os.RemoveAll(beat))
 	m.Order("t-first", nil)
 	reaches(m, "t-first", ferry.StateDone)
+}
+
+// TestShutOut takes the key of a running worker back: its status says so once, and what to do.
+func TestShutOut(t *testing.T) {
+	all, cfgs := machines(t, false, awayTiming, "wisp", "gale")
+	m := all[0]
+	r := start(all[1], cfgs[1])
+	m.Eventually("it is heard", 20*time.Second, func() bool {
+		_, err := m.Channel.Refresh(t.Context())
+		m.Must(err)
+		return len(m.Channel.Beats()) == 1
+	})
+	_, err := m.Operator.Update(t.Context(), time.Now(), func(tx *channel.Tx) error {
+		_, err := tx.Add(&ferry.Revoke{Writer: cfgs[1].Writer.ID(), Reason: "it is gone"})
+		return err
+	})
+	m.Must(err)
+	r.holdsNamed("the master has taken this worker's key back")
 }
