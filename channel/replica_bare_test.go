@@ -94,7 +94,7 @@ func TestAnyRedaction(t *testing.T) {
 			}
 		}
 	})
-	if stripped == 0 {
+	if run >= 20 && stripped == 0 { // -short draws five, and those may all be without
 		t.Error("no record was ever bare")
 	}
 }
