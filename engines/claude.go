@@ -204,12 +204,16 @@ func (p *claudeParser) finished(e claudeEvent) string {
 	return fmt.Sprintf("tokens: %d in, %d out", u.TokensIn, u.TokensOut)
 }
 
+func (p *claudeParser) used() ferry.Usage {
+	if p.total != nil {
+		return *p.total
+	}
+	return p.partly
+}
+
 func (p *claudeParser) end() Parsed {
 	out := p.result()
-	out.Usage = p.partly
-	if p.total != nil {
-		out.Usage = *p.total
-	}
+	out.Usage = p.used()
 	return out
 }
 

@@ -132,4 +132,6 @@ func (p *codexParser) show(e codexEvent) string {
 	return ""
 }
 
+func (p *codexParser) used() ferry.Usage { return p.out.Usage }
+
 func (p *codexParser) end() Parsed { return p.result() }

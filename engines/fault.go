@@ -48,6 +48,7 @@ const (
 	EndedExited     Ended = "exited"
 	EndedTimeout    Ended = "timeout"
 	EndedStalled    Ended = "stalled"
+	EndedLimit      Ended = "limit" // it used what it was allowed
 	EndedCancelled  Ended = "cancelled"
 	EndedStartError Ended = "start-error"
 )
@@ -89,7 +90,7 @@ func classify(o Observed) *Fault {
 	p := o.Parsed
 	nothing := p.Usage.TokensIn+p.Usage.TokensOut == 0 && !p.Answered
 	switch {
-	case o.Ended == EndedCancelled || o.Ended == EndedStartError:
+	case o.Ended == EndedCancelled || o.Ended == EndedStartError || o.Ended == EndedLimit:
 		return nil
 	case p.Failure != nil:
 		return failureFault(*p.Failure, nothing, o.Now)

@@ -33,10 +33,16 @@ type output struct {
 	last   [2]string // last line of stdout, of stderr
 	lines  [2]splitter
 	redact *redact.Redactor
+	meter  Meter
+	begun  time.Time
+	over   chan string // gets once which limit is reached
 }
 
 func newOutput(k Contract, r *redact.Redactor, log io.Writer, c clocks) *output {
-	o := &output{parser: k.parser(), clocks: c, now: time.Now, tail: process.NewKeep(0, maxTail), redact: r}
+	o := &output{
+		parser: k.parser(), clocks: c, now: time.Now, tail: process.NewKeep(0, maxTail), redact: r,
+		begun: time.Now(), over: make(chan string, 1),
+	}
 	o.log = &bounded{w: log, tail: o.tail, left: maxLog}
 	o.red = r.Writer(o.log)
 	o.lines[0] = splitter{max: maxEvent}
@@ -60,7 +66,21 @@ func (s stream) Write(b []byte) (int, error) {
 	if alive || len(sp.rest) > 0 {
 		s.clocks.moved(s.now())
 	}
+	s.measure()
 	return len(b), nil
+}
+
+// measure tells the meter what the engine says that it has used.
+func (o *output) measure() {
+	if o.meter.Limit == (Amount{}) {
+		return
+	}
+	if why := o.meter.Told(o.parser.used(), o.now().Sub(o.begun)); why != "" {
+		select {
+		case o.over <- why:
+		default: // it was told already
+		}
+	}
 }
 
 // take handles one line and reports whether it is a sign of life.

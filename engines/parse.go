@@ -41,6 +41,8 @@ type parser interface {
 	// it ("" for nothing) and whether it is a sign of life: a notice that a dead
 	// endpoint is being tried again is none.
 	line(b []byte) (shown string, alive bool)
+	// used gives what the lines so far say that the run has used.
+	used() ferry.Usage
 	// end says what the lines amount to; it may be called at any time.
 	end() Parsed
 }
@@ -71,6 +73,9 @@ func (t *textParser) line(b []byte) (string, bool) {
 	}
 	return string(b), true
 }
+
+// used gives nothing: prose tells no usage.
+func (t *textParser) used() ferry.Usage { return ferry.Usage{} }
 
 func (t *textParser) end() Parsed {
 	s := strings.TrimSpace(t.text.String())

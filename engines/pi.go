@@ -133,4 +133,6 @@ func piText(content json.RawMessage) string {
 	return strings.Join(out, "\n")
 }
 
+func (p *piParser) used() ferry.Usage { return p.out.Usage }
+
 func (p *piParser) end() Parsed { return p.result() }

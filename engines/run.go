@@ -47,6 +47,9 @@ type Request struct {
 	// The clocks, where they are not those of the engine; 0 takes the engine's.
 	Timeout time.Duration
 	Stall   time.Duration
+	// Limit is what the run may use; a part of 0 has no limit. The run is ended when the engine says that it has used as
+	// much, which an engine that tells its usage at its end says too late.
+	Limit Amount
 }
 
 // Reply is what became of a run. Everything in it is bounded and redacted.
@@ -55,6 +58,7 @@ type Reply struct {
 	Usage    ferry.Usage
 	Exit     int // -1 when a signal ended it
 	Ended    Ended
+	Over     string // which limit was reached, where Ended is EndedLimit
 	Fault    *Fault
 	Denied   []string
 	Tail     string // the end of the log
@@ -102,6 +106,7 @@ func begin(req Request) *run {
 // listen makes the output of a run, and with that starts its clocks.
 func (r *run) listen(k Contract) {
 	r.out = newOutput(k, r.Redact, r.Log, newClocks(r.Timeout, r.Stall, time.Now()))
+	r.out.meter = Meter{Limit: r.Limit, Price: CapPrice(r.Engine)}
 }
 
 // end completes the reply of a run that went wrong with err, or did not.
@@ -213,6 +218,10 @@ type running interface {
 	Thaw() error
 }
 
+// lastWords is how long an engine that has reached its limit may take to end by itself: what it told last may be of its last
+// turn.
+const lastWords = 2 * time.Second
+
 // watch waits until a run has come to its end by itself, which done tells, and
 // brings the end about when it is due.
 func watch[T any](ctx context.Context, r *run, p running, done <-chan T) (T, error) {
@@ -221,6 +230,7 @@ func watch[T any](ctx context.Context, r *run, p running, done <-chan T) (T, err
 	defer timer.Stop()
 	control := r.Control
 	var failed error
+	var last <-chan time.Time // when a run that reached its limit is ended
 	stop := func(why Ended) (T, error) {
 		r.reply.Ended = why
 		err := p.Kill()
@@ -230,6 +240,7 @@ func watch[T any](ctx context.Context, r *run, p running, done <-chan T) (T, err
 		select {
 		case end := <-done:
 			// What the engine left behind ends with it.
+			r.reply.Over = ""
 			return end, errors.Join(failed, p.Kill())
 		case <-ctx.Done():
 			return stop(EndedCancelled)
@@ -239,6 +250,10 @@ func watch[T any](ctx context.Context, r *run, p running, done <-chan T) (T, err
 				continue
 			}
 			failed = errors.Join(failed, r.freeze(p, c == Freeze))
+		case over := <-r.out.over:
+			r.reply.Over, last = over, time.After(lastWords)
+		case <-last:
+			return stop(EndedLimit)
 		case <-timer.C:
 		}
 		wait, over := r.out.next()
@@ -276,10 +291,22 @@ func (r *run) finish(parsed Parsed, known bool) {
 	if f := r.reply.Fault; f != nil {
 		f.Reason = r.Redact.String(f.Reason)
 	}
-	r.reply.Usage = parsed.Usage
+	r.reply.Usage = r.priced(parsed.Usage)
 	r.reply.Text = cut(r.Redact.String(parsed.Text), maxText)
 	r.reply.Denied = r.denied(parsed.Denied)
 	r.reply.Tail = strings.ToValidUTF8(string(r.out.tail.Bytes()), "")
+}
+
+// priced gives what a run cost where the engine has not told it, which it does at an end that it may not have come to.
+func (r *run) priced(u ferry.Usage) ferry.Usage {
+	price := ProfileOf(r.Engine).Price
+	if r.reply.Ended == EndedLimit {
+		price = CapPrice(r.Engine) // which it was held to
+	}
+	if cost, source := Cost(u, price); u.CostSource == "" && cost > 0 {
+		u.CostMicroUSD, u.CostSource = cost, source
+	}
+	return u
 }
 
 // maxDenied bounds the list of refused edits.

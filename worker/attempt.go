@@ -49,6 +49,8 @@ type attempt struct {
 	mu      sync.Mutex
 	engine  engines.Config // of the present run, or of the next
 	used    time.Duration  // of the order's time, since its beginning or the last note
+	allowed engines.Amount // by the engine's budget
+	paid    int64          // millionths of a dollar, by the runs that have ended
 	run     ferry.RunID
 	phase   string
 	since   time.Time // of the present run
@@ -68,6 +70,34 @@ func (a *attempt) end(why *ending) {
 	a.why = why
 	a.mu.Unlock()
 	a.cancel()
+}
+
+// allow sets what the engine's budget lets the next run use.
+func (a *attempt) allow(limit engines.Amount) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.allowed = limit
+}
+
+// pay counts what a run has cost.
+func (a *attempt) pay(microUSD int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paid += microUSD
+}
+
+// limit gives what the next run may use: what the engine's budget allows, and no more money than the order has left.
+func (a *attempt) limit() engines.Amount {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.allowed
+	if most := allowance(&a.task); most > 0 {
+		left := max(1, most-a.task.Usage().CostMicroUSD-a.paid)
+		if l.MicroUSD == 0 || left < l.MicroUSD {
+			l.MicroUSD = left
+		}
+	}
+	return l
 }
 
 // ended gives why the attempt was told to end, or nil.

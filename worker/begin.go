@@ -47,10 +47,9 @@ func (w *Worker) begin(ctx context.Context, s Step, now time.Time) error {
 	if !ok {
 		return nil // it has failed another order since the plan was made; the next plan says so
 	}
-	a := &attempt{engine: engine}
+	a := &attempt{engine: engine, task: task}
 	if resumed == nil {
-		a.reserved = reservation(task.ID, s.Attempt, 1)
-		if err := w.purse.reserve(a.reserved, task.Order, engine, now); err != nil {
+		if err := w.purse.reserve(a, reservation(task.ID, s.Attempt, 1), engine, now); err != nil {
 			return fmt.Errorf("begin %s: %w", s.Label, err)
 		}
 	}

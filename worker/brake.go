@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +17,9 @@ const maxGivenBack = 3
 // brake finds the limit that an order has run into, as the question that is
 // asked once about it, or nil.
 func brake(t *ferry.Task) *ferry.Question {
-	if limit := t.Order.CapMicroUSD; limit > 0 {
+	if limit := allowance(t); limit > 0 {
 		if spent := t.Usage().CostMicroUSD; spent >= limit {
-			return ask(t, fmt.Sprintf("cap-%d", len(t.Attempts)), fmt.Sprintf("%s has spent $%s of its cap of $%s. Spend more on it?",
+			return ask(t, fmt.Sprintf(capKey+"%d", len(t.Attempts)), fmt.Sprintf("%s has spent $%s of the $%s it may cost. Spend as much as its cap on it again?",
 				t.Order.Label, dollars(spent), dollars(limit)))
 		}
 	}
@@ -33,6 +34,21 @@ func brake(t *ferry.Task) *ferry.Question {
 			t.Order.Label, strings.Join(last.Evidence.Reasons, "; ")))
 	}
 	return nil
+}
+
+// capKey begins the key of the question whether more may be spent.
+const capKey = "cap-"
+
+// allowance is what an order may cost, in millionths of a dollar: its cap, and as much again for each time that a person
+// has said that more may be spent. 0 is without a limit.
+func allowance(t *ferry.Task) int64 {
+	times := int64(1)
+	for _, key := range t.Answered {
+		if strings.HasPrefix(key, capKey) {
+			times++
+		}
+	}
+	return min(t.Order.CapMicroUSD, math.MaxInt64/times) * times
 }
 
 // ask gives the question, or nil when it was answered already.

@@ -140,10 +140,9 @@ func (w *Worker) goesOn(e event, now time.Time) onward {
 	c := w.choose(f.order, f.tried, now)
 	if c.Engine.Name != "" {
 		key := reservation(a.task.ID, a.n, len(f.tried)+1)
-		if err := w.purse.reserve(key, f.order, c.Engine, now); err != nil {
+		if err := w.purse.reserve(a, key, c.Engine, now); err != nil {
 			return onward{why: fmt.Sprintf("released: engine %s cannot go on: %v", c.Engine.Name, err)}
 		}
-		a.reserved = key
 		return onward{next: c.Engine}
 	}
 	why := "released: no engine is left for it: " + w.failures(f)

@@ -197,7 +197,7 @@ func TestPlan(t *testing.T) {
 		{name: "the cap is spent: asks", tasks: []ferry.Task{task("a", with(func(t *ferry.Task) {
 			t.Order.CapMicroUSD = 1_000_000
 			t.Attempts = []ferry.Attempt{{Holder: other, Stop: &ferry.Stop{}, Runs: []ferry.Run{{Usage: ferry.Usage{CostMicroUSD: 1_250_000}}}}}
-		}))}, want: []brief{{worker.DoAsk, "a", "has spent $1.25 of its cap of $1.00"}}},
+		}))}, want: []brief{{worker.DoAsk, "a", "has spent $1.25 of the $1.00 it may cost"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { checkPlan(t, tt) })

@@ -76,13 +76,18 @@ func (p *purse) exhausted(s *shelf, now time.Time) {
 	}
 }
 
-// reserve sets aside what an engine may use in an attempt, under a name that is never used again.
-func (p *purse) reserve(run string, o *ferry.Order, c engines.Config, now time.Time) error {
-	l, d := p.ledger.Reserve(now, claimOn(run, o, c))
+// reserve sets aside what an engine may use in an attempt, under a name that is never used again, and tells the attempt.
+func (p *purse) reserve(a *attempt, name string, c engines.Config, now time.Time) error {
+	l, d := p.ledger.Reserve(now, claimOn(name, a.task.Order, c))
 	if !d.OK {
 		return errors.New(d.Why)
 	}
-	return p.keep(l)
+	if err := p.keep(l); err != nil {
+		return err
+	}
+	a.reserved = name
+	a.allow(d.Limit)
+	return nil
 }
 
 // settle counts what was used of a reservation.

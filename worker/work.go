@@ -153,6 +153,7 @@ func (w *Worker) engine(ctx context.Context, a *attempt, j *Journal, notes []str
 		Engine: engine, Contract: engines.ContractOf(engine.Command), Prompt: prompt(&a.task, j.From, notes, attached),
 		PromptDir: filepath.Join(dir, "in"), Box: w.engineBox(j, tree, cache, attached), Environ: os.Environ(),
 		Redact: w.cfg.Redactor, Log: log, Control: a.control, Timeout: a.left(w.cfg, a.task.Order),
+		Limit: a.limit(),
 	})
 	a.clocked(reply.Duration, a.steered())
 	return reply, nil
@@ -204,6 +205,7 @@ func attach(dir string, o *ferry.Order) (string, error) {
 func (w *Worker) judgeEnd(a *attempt, c *closing, j *Journal, r engines.Reply) {
 	j.Ended, j.Usage, j.Answer, j.Denied = time.Now(), r.Usage, r.Text, r.Denied
 	j.Phase = PhaseEnded
+	a.pay(r.Usage.CostMicroUSD)
 	c.worked = r.Fault == nil && r.Ended == engines.EndedExited
 	switch end := a.ended(); {
 	case end != nil && r.Ended == engines.EndedCancelled:
@@ -211,6 +213,9 @@ func (w *Worker) judgeEnd(a *attempt, c *closing, j *Journal, r engines.Reply) {
 		j.Stop = w.stopFor(j, end.why, end.reason)
 	case r.Ended == engines.EndedCancelled:
 		j.Outcome, j.Reason = ferry.OutcomeSteered, steeredReason
+	case r.Ended == engines.EndedLimit:
+		j.Outcome, j.Reason = ferry.OutcomeLimit, r.Over
+		j.Stop = w.stopFor(j, ferry.StopReleased, r.Over)
 	case r.Fault != nil:
 		c.fault = r.Fault
 		j.Outcome, j.Reason = ferry.OutcomeFault, r.Fault.String()

@@ -60,7 +60,7 @@ func (f *orderFlags) register(cmd *cobra.Command) {
 	s.StringArrayVar(&f.attach, "attach", nil, "text `FILE` that travels with the order (may be repeated)")
 	s.StringArrayVar(&f.tags, "tag", nil, "a tag (may be repeated)")
 	s.StringVar(&f.timeout, "timeout", "", "longest run: seconds, or 30m")
-	s.StringVar(&f.capUSD, "cap-usd", "", "most dollars to spend on it: looked at between attempts, where the engine reports its cost")
+	s.StringVar(&f.capUSD, "cap-usd", "", "most dollars to spend on it, by what the engine reports: a run is ended when it has used as much")
 	s.Int64Var(&f.maxAttempts, "max-attempts", ferry.DefaultMaxAttempts, fmt.Sprintf("attempts that may fail, 1 to %d", ferry.MaxAttempts))
 	s.BoolVar(&f.land, "land", false, "land by itself once the master has accepted it")
 	s.StringVar(&f.target, "target", "", "`BRANCH` it lands on (default: the one checked out)")
@@ -280,7 +280,7 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 		a.warn("this machine is paused%s: `ferry resume` lets its workers begin", because(s.Reason))
 	}
 	if c, k, err := p.engine(); err == nil && t.Order.CapMicroUSD > 0 && c.Command != "" && !reportsCost(k) {
-		a.warn("warning: --cap-usd: %s reports no cost, so the cap stops nothing that it does; --timeout and --max-attempts do", c.Command)
+		a.warn("warning: --cap-usd: %s reports neither cost nor tokens, so the cap stops nothing that it does; --timeout and --max-attempts do", c.Command)
 	}
 	if t.To == "" {
 		return
@@ -300,5 +300,7 @@ func (a *app) adviseIssued(ctx context.Context, p *project, t *ferry.Task) {
 	}
 }
 
-// reportsCost reports whether what a run cost can be read from the engine.
-func reportsCost(k engines.Contract) bool { return k.Name == "claude" || k.Name == "pi" }
+// reportsCost reports whether what a run cost can be read from the engine, or reckoned from its tokens.
+func reportsCost(k engines.Contract) bool {
+	return k.Name == "claude" || k.Name == "codex" || k.Name == "pi"
+}
