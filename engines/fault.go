@@ -80,7 +80,7 @@ func Classify(o Observed) *Fault {
 		f.Engine = o.Engine
 		f.Reason = firstLine(f.Reason, 500)
 		if f.Class == FaultAuth {
-			f.Reason += "; " + cmp.Or(o.KeyHint, "log in with the engine, or put its key into .ferry/credentials.json")
+			f.Reason += "; " + cmp.Or(o.KeyHint, "log in with the engine, or seal its key with `ferry secret set NAME` and name it in agent.toml")
 		}
 	}
 	return f

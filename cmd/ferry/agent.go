@@ -21,6 +21,7 @@ import (
 	"github.com/ferry-fleet/ferry/internal/atomicfile"
 	"github.com/ferry-fleet/ferry/internal/box"
 	"github.com/ferry-fleet/ferry/internal/machine"
+	"github.com/ferry-fleet/ferry/internal/redact"
 	"github.com/ferry-fleet/ferry/internal/worktree"
 	"github.com/ferry-fleet/ferry/worker"
 )
@@ -236,7 +237,7 @@ func (p *project) workerConfig(writer *channel.Writer, gate *worktree.Gate, leve
 		Remote: func(ctx context.Context, push bool) (*worktree.Remote, error) {
 			return p.travels(ctx, gate, workerTime, push)
 		},
-		MinDisk: minDisk, Redactor: red, Log: p.app.workLog(),
+		MinDisk: minDisk, Redactor: red, Log: p.app.workLog(red),
 	}, nil
 }
 
@@ -266,12 +267,12 @@ func (s state) spend(id ferry.RecordID, n ferry.AgentName) string {
 }
 
 // workLog is the worker's log: what a person who runs a fleet wants to see.
-func (a *app) workLog() *slog.Logger {
+func (a *app) workLog(red *redact.Redactor) *slog.Logger {
 	level := slog.LevelInfo
 	if a.verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	return a.logTo(level, red)
 }
 
 // preview prints the plan of one pass.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferry-fleet/ferry/internal/machine"
+	"github.com/ferry-fleet/ferry/internal/redact"
 )
 
 // app is what every verb gets: where to write, and the flags that all verbs
@@ -38,7 +40,23 @@ func (a *app) log() *slog.Logger {
 	if a.verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	return a.logTo(level, redact.New(nil))
+}
+
+// logTo gives a logger to standard error that shows no secret.
+func (a *app) logTo(level slog.Level, red *redact.Redactor) *slog.Logger {
+	hide := func(_ []string, at slog.Attr) slog.Attr {
+		switch v := at.Value.Resolve(); v.Kind() {
+		case slog.KindString:
+			at.Value = slog.StringValue(red.String(v.String()))
+		case slog.KindAny: // an error, and the level
+			if _, is := v.Any().(slog.Level); !is {
+				at.Value = slog.StringValue(red.String(fmt.Sprint(v.Any())))
+			}
+		}
+		return at
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level, ReplaceAttr: hide}))
 }
 
 // execute runs one command line and gives its exit code.

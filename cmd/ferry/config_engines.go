@@ -58,7 +58,7 @@ func engineKeys() []engineKey {
 				return setOneOf(&e.Paid, v, "local", "free-tier", "prepaid", "subscription")
 			}},
 		{keyText{"probe", `"chat" or "models"`, "chat", "how it is asked whether it is up: for one token, or for the list of its models, which proves less"}, func(e *engineTable, v any) error { return setOneOf(&e.Probe, v, "chat", "models") }},
-		{keyText{"weekly_requests", "1 to 1000000000", "no limit", "requests from one Monday 00:00 UTC to the next"}, func(e *engineTable, v any) error { return setInt(&e.WeeklyRequests, v, 1, 1_000_000_000) }},
+		{keyText{"weekly_requests", "1 to 1000000000", "no limit", "runs of the engine, of however many turns, from one Monday 00:00 UTC to the next"}, func(e *engineTable, v any) error { return setInt(&e.WeeklyRequests, v, 1, 1_000_000_000) }},
 		{keyText{"weekly_usd", "an amount above 0, to 1000000", "no limit", "US dollars from one Monday 00:00 UTC to the next"}, setWeeklyUSD},
 		{keyText{"class", `"small", "medium" or "large"`, "guessed from the model", "the size of the model"}, func(e *engineTable, v any) error { return setOneOf(&e.Declared.Class, v, "small", "medium", "large") }},
 		{keyText{"effort", `a word like "high"`, "", "for `{effort}` in args"}, func(e *engineTable, v any) error { return setWord(&e.Effort, v) }},
