@@ -79,11 +79,18 @@ func (a *attempt) allow(limit engines.Amount) {
 	a.allowed = limit
 }
 
-// pay counts what a run has cost.
-func (a *attempt) pay(microUSD int64) {
+// pay counts what a run has used: another run of the same engine, after a note, has what is left of the one reservation.
+func (a *attempt) pay(u ferry.Usage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.paid += microUSD
+	a.paid += u.CostMicroUSD
+	used := engines.UsedBy(u, engines.CapPrice(a.engine), 0)
+	if a.allowed.MicroUSD > 0 { // 0 is no limit
+		a.allowed.MicroUSD = max(1, a.allowed.MicroUSD-used.MicroUSD)
+	}
+	if a.allowed.Tokens > 0 {
+		a.allowed.Tokens = max(1, a.allowed.Tokens-used.Tokens)
+	}
 }
 
 // limit gives what the next run may use: what the engine's budget allows, and no more money than the order has left.

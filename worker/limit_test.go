@@ -1,11 +1,13 @@
 package worker_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ferry-fleet/ferry"
+	"github.com/ferry-fleet/ferry/engines"
 	"github.com/ferry-fleet/ferry/internal/ferrytest"
 )
 
@@ -45,5 +47,35 @@ func TestCapEndsARun(t *testing.T) {
 	task = reaches(m, "t-cap", ferry.StateDone)
 	if n := len(task.Attempts); n != 2 || task.Attempts[0].Begun.From == task.Attempts[1].Begun.From {
 		t.Errorf("%d attempts; want a second that begins where the first was ended", n)
+	}
+}
+
+// dearer is an engine like pi that tells 60 cents in each run, and then goes on for long.
+const dearer = `
+echo x >> n.txt
+echo '{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"toolUse","usage":{"input":10,"output":1,"cost":{"total":0.6}}}}'
+sleep 300
+`
+
+// TestNoteSpendsTheSameBudget: the run after a note has what is left of the engine's week, not all of it again.
+func TestNoteSpendsTheSameBudget(t *testing.T) {
+	m := ferrytest.New(t, files)
+	cfg := config(m, "wisp", m.Engine("pi", dearer))
+	cfg.Engines[0].WeeklyUSD = 1
+	cfg.Spend = filepath.Join(filepath.Dir(cfg.Runs), engines.SpendFile)
+	r := start(m, cfg)
+	id := m.Order("t-note", nil)
+	r.runsAndWrote("n.txt", "x")
+	_, err := m.Operator.Interrupt(t.Context(), time.Now(), ferry.Interrupt{Order: id, Action: ferry.ActionSteer, Note: "and mind the tests"})
+	m.Must(err)
+	var runs []ferry.Run
+	m.Eventually("the end of the second run", 40*time.Second, func() bool {
+		if task := m.Task("t-note"); len(task.Attempts) > 0 {
+			runs = task.Attempts[0].Runs
+		}
+		return len(runs) >= 2
+	})
+	if got := runs[1]; got.Outcome != ferry.OutcomeLimit || got.Reason != "the run has used $0.60 of $0.40" {
+		t.Errorf("the second run: %s, %q; want limit, what was left", got.Outcome, got.Reason)
 	}
 }

@@ -205,7 +205,7 @@ func attach(dir string, o *ferry.Order) (string, error) {
 func (w *Worker) judgeEnd(a *attempt, c *closing, j *Journal, r engines.Reply) {
 	j.Ended, j.Usage, j.Answer, j.Denied = time.Now(), r.Usage, r.Text, r.Denied
 	j.Phase = PhaseEnded
-	a.pay(r.Usage.CostMicroUSD)
+	a.pay(r.Usage)
 	c.worked = r.Fault == nil && r.Ended == engines.EndedExited
 	switch end := a.ended(); {
 	case end != nil && r.Ended == engines.EndedCancelled:
