@@ -57,7 +57,7 @@ func memberOf(r *authority.Roster, key sign.PublicKey) (ferry.WriterID, error) {
 	}
 	for _, ch := range chainsOf(r) {
 		if past, _, _ := r.Key(ch.writer, ch.epoch); past == key {
-			return "", fmt.Errorf("writer %s: %w; `ferry channel rejoin` asks for a new one", ch.writer, ErrRevoked)
+			return "", fmt.Errorf("writer %s: %w; `%s` asks for a new one", ch.writer, ErrRevoked, rejoin(r, ch.writer))
 		}
 	}
 	return "", fmt.Errorf("writer %s: %w; the master admits it with `ferry enable` in this project", key.WriterID(), ErrNotMember)
@@ -203,10 +203,18 @@ func (w *Writer) next(ctx context.Context, ch chain) (tip, error) {
 
 // rejoin says what to type when a chain cannot be gone on with.
 func (w *Writer) rejoin() string {
-	if m, ok := w.c.authority().Master(); ok && m.Writer == w.id {
+	roster := w.c.authority()
+	if m, ok := roster.Master(); ok && m.Writer == w.id {
 		return "it is the master's: a root record that is signed with the recovery key has to name a new key and the branch to keep"
 	}
-	return "`ferry channel rejoin` asks the master for a new epoch"
+	return "`" + rejoin(roster, w.id) + "` asks the master for a new epoch"
+}
+
+// rejoin is the command that asks for the next key of a writer: without a name it means the agent of the project, which a
+// person is not.
+func rejoin(r *authority.Roster, w ferry.WriterID) string {
+	m, _ := r.Member(w)
+	return strings.TrimSpace("ferry channel rejoin " + string(m.Name))
 }
 
 // Add signs a record and puts it into the write. Secrets in its texts are the caller's to redact before.

@@ -26,7 +26,7 @@ type reach struct {
 const warnAgain = time.Minute
 
 // shutOut is why a worker whose key was taken back begins nothing.
-const shutOut = "the master has taken this worker's key back; `ferry channel members` says why, `ferry channel rejoin` asks for another key"
+const shutOut = "the master has taken this worker's key back; `ferry channel members` says why, `ferry channel rejoin %s` asks for another key"
 
 // unreached words why nothing may begin while the folder does not take what this worker writes.
 func (w *Worker) unreached(cause string) string {
@@ -49,7 +49,7 @@ func (w *Worker) cutOff(ctx context.Context, c Clock, members []ferry.Member) (s
 	}
 	r := &w.reach
 	if r.shut || !slices.ContainsFunc(members, func(m ferry.Member) bool { return m.Writer == w.cfg.Writer.ID() }) {
-		why = shutOut
+		why = fmt.Sprintf(shutOut, w.cfg.Agent)
 	}
 	if why != "" && (r.why == "" || c.Mono-r.warned >= warnAgain) {
 		r.warned = c.Mono

@@ -121,4 +121,5 @@ func TestShutOut(t *testing.T) {
 	})
 	m.Must(err)
 	r.holdsNamed("the master has taken this worker's key back")
+	r.holdsNamed("`ferry channel rejoin gale`")
 }

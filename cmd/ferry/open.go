@@ -152,7 +152,7 @@ func (p *project) writer(path, next string) (*channel.Writer, error) {
 	}
 	w, err := p.channel.Writer(key)
 	if errors.Is(err, channel.ErrRevoked) {
-		next = "`ferry channel members` says why; `ferry channel rejoin` asks the master for another key"
+		next = "`ferry channel members` says why; the command in the line above asks the master for another key"
 	}
 	if err != nil {
 		return nil, fault(classKey, next, fmt.Errorf("key %s: %w", path, err))
