@@ -133,7 +133,7 @@ func (e *enabling) limitsText(opt func(name, value string, set bool, what string
 	c, g, def := &e.c, &e.c.Governor, config{}.withDefaults()
 	opt("max_engines_per_order", fmt.Sprint(cmp.Or(c.MaxEngines, def.MaxEngines)), c.MaxEngines > 0, "engines that one attempt goes through")
 	opt("engine_alert_after", fmt.Sprint(cmp.Or(c.AlertAfter, def.AlertAfter)), c.AlertAfter > 0, "failures in a row, then the master is asked")
-	opt("claim_grace_secs", quoted(durationText(cmp.Or(c.ClaimGrace, def.ClaimGrace))), c.ClaimGrace > 0, "after timeout, then the claim is given back")
+	opt("claim_grace_secs", quoted(durationText(cmp.Or(c.ClaimGrace, def.ClaimGrace))), c.ClaimGrace > 0, "of no effect: a claim without a live run is given back at once")
 	opt("pause_while_active", fmt.Sprint(*cmp.Or(g.PauseWhileActive, def.Governor.PauseWhileActive)), g.PauseWhileActive != nil, "begin nothing while somebody types here")
 	opt("busy_cpu_percent", fmt.Sprint(*cmp.Or(g.BusyCPU, def.Governor.BusyCPU)), g.BusyCPU != nil, "unless less of the processor is in use")
 	opt("min_free_ram_mb", fmt.Sprint(*cmp.Or(g.MinFreeRAM, def.Governor.MinFreeRAM)), g.MinFreeRAM != nil, "begin nothing with less free memory")

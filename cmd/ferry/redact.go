@@ -41,9 +41,9 @@ may do what cannot be redacted.
 
 What was signed goes from the store, the index and the own files of every machine when
 the redaction comes to it, and from new archives. It stays on machines that are off until
-they are back, in copies that the carrier or a backup keeps, in older archives, in commits
-and in the logs of runs; those of this machine that hold the text are listed. Whoever
-had the folder may have read the secret: change it too.`,
+they are back, in copies that the carrier or a backup keeps, in older archives, in commits,
+those that ferry pushed too, and in the logs of runs; the files of runs on this machine
+that hold the text are listed, commits are not. Whoever had the folder may have read the secret: change it too.`,
 		Example: `  ferry channel redact t-first --reason "a token in the order" --dry-run
   pass show api-token | ferry channel redact t-first --stdin --reason "a token"
   ferry channel redact 3f2a9c01 --pattern 'AKIA[0-9A-Z]{16}' --reason "a key id"`,
