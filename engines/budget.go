@@ -125,9 +125,6 @@ func (m *Meter) Told(u ferry.Usage, elapsed time.Duration) (why string) {
 	return why
 }
 
-// Used gives the most that the meter was told.
-func (m *Meter) Used() Amount { return m.used }
-
 // OrderCap is what one order may use in all its attempts, and what those before
 // have used. A run is settled once its result counts in Used, so that it counts in
 // one of the two at any moment.

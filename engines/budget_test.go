@@ -86,8 +86,8 @@ func TestMeter(t *testing.T) {
 	}
 	begun := engines.Meter{Limit: engines.Amount{Tokens: 100}}
 	begun.Told(usage(100, 0), 0)
-	if why := begun.Told(usage(1, 0), 0); why == "" || begun.Used().Tokens != 100 {
-		t.Errorf("an engine that counts anew has given something back: %q, %+v", why, begun.Used())
+	if why := begun.Told(usage(1, 0), 0); !strings.Contains(why, "100 tokens of 100") {
+		t.Errorf("an engine that counts anew has given something back: %q", why)
 	}
 	m := engines.Meter{Limit: engines.Amount{Time: time.Minute}}
 	if why := m.Told(ferry.Usage{}, 59*time.Second); why != "" {
@@ -95,9 +95,6 @@ func TestMeter(t *testing.T) {
 	}
 	if why := m.Told(ferry.Usage{}, time.Minute); !strings.Contains(why, "1m0s of 1m0s") {
 		t.Errorf("time: %q", why)
-	}
-	if got := m.Used(); got != (engines.Amount{Requests: 1, Time: time.Minute}) {
-		t.Errorf("Used() = %+v", got)
 	}
 }
 
